@@ -1,0 +1,1 @@
+"""Tools that the executor can call."""

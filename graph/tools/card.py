@@ -1,0 +1,54 @@
+"""What a tool tells the planner and the executor about itself."""
+
+from typing import Any
+
+from langchain_core.tools import BaseTool
+from pydantic import BaseModel, ConfigDict
+
+
+class ToolExample(BaseModel):
+    """One worked call, shown to the executor."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sub_goal: str
+    arguments: dict[str, Any]
+    """Valid under the tool's argument schema; a test checks every built-in's."""
+
+
+class ToolCard(BaseModel):
+    """A tool's limits as they are enforced, and how to use it well."""
+
+    model_config = ConfigDict(frozen=True)
+
+    limits: str
+    """One sentence on what the tool cannot do."""
+    best_practice: str
+    """One sentence on how to get the most from it."""
+    examples: tuple[ToolExample, ...] = ()
+    timeout: float = 60.0
+    """Seconds after which a call is abandoned (the tools node enforces it, and the time left to the run if that is less)."""
+    max_output: int = 20_000
+    """Characters kept of a result (the tools node cuts head and tail around a note of what was left out)."""
+    version: str = "1"
+    """Part of the result cache's key: raised when the same arguments may give another result."""
+    cacheable: bool = True
+    """False for a tool whose calls have effects or whose result changes from call to call."""
+
+
+class AgentTool(BaseTool):
+    """A LangChain tool with a card.
+
+    Subclasses implement `_arun` and raise `graph.errors.ToolError` with a message that the model can act on. With
+    `response_format = "content_and_artifact"` they return `(text for the model, JSON-like extras for the user)`.
+    """
+
+    card: ToolCard
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        """Tools of this project are asynchronous only."""
+        raise TypeError(f"{self.name} is asynchronous: call ainvoke")
+
+    async def unavailable(self) -> str | None:
+        """Why this tool cannot be offered now (a missing key, no network, no sandbox) in one sentence, or None."""
+        return None
