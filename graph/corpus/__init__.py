@@ -1,0 +1,1 @@
+"""A local corpus, indexed on disk and searched by BM25."""

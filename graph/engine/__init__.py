@@ -1,0 +1,1 @@
+"""The embedded engine: a GGUF model served on loopback by llama.cpp's own server."""

@@ -1,0 +1,1 @@
+"""Isolation of the code that models write."""
