@@ -1,0 +1,39 @@
+"""Figures of a run: PNG files in the private directory, those of `plt.show()` and of open figures among them."""
+
+import atexit
+import os
+import sys
+
+from .report import FIGURE, report
+from .setup import Setup
+
+BACKEND = "agentflow_figures"
+"""The matplotlib backend in the directory `backend`."""
+FIGURES = 8
+"""Figures that are kept of one run."""
+FIGURE_BYTES = 2 << 20
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+def collect_at_exit(setup: Setup) -> None:
+    """Report the figures when the interpreter ends, after the code's own exit handlers."""
+    atexit.register(_collect, setup)
+
+
+def _collect(setup: Setup) -> None:
+    backend = sys.modules.get(BACKEND)
+    if backend is not None:
+        os.chdir(setup.home)
+        backend.show()
+    found = []
+    with os.scandir(setup.home) as entries:
+        for entry in entries:
+            if entry.name.endswith(".png") and entry.is_file(follow_symlinks=False):
+                found.append((entry.stat().st_mtime_ns, entry.path))
+    for _, path in sorted(found)[:FIGURES]:
+        with open(path, "rb") as file:
+            content = file.read(FIGURE_BYTES + 1)
+        if len(content) > FIGURE_BYTES:
+            sys.stderr.write(f"{os.path.basename(path)} is over {FIGURE_BYTES >> 20} MB and was not kept\n")
+        elif content.startswith(_SIGNATURE):
+            report(setup.results, FIGURE, content)
