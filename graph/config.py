@@ -40,10 +40,10 @@ class ModelConfig(_Table):
     top_p: float = Field(1.0, gt=0, le=1)
     max_tokens: int = Field(512, ge=1)
     structured: Literal["auto", "json_schema", "off"] = "auto"
-    """`json_schema` constrains decoding to what the role must return, `off` reads free text leniently. `auto` constrains,
-    except for a planner whose server returns token ids (vLLM): its traces can then be trained on."""
+    """`json_schema` constrains decoding to what the role must return, `off` reads free text leniently. `auto`
+    constrains, except for a planner whose server returns token ids (vLLM): its traces can then be trained on."""
     timeout: float = Field(120.0, gt=0)
-    """Seconds for one attempt at a call; never more than the time left to the run."""
+    """Seconds that the server may be silent; a call as a whole never takes more than the time left to the run."""
     max_retries: int = Field(3, ge=0, le=20)
     """Further attempts after a timeout, a lost connection, or status 408, 409, 429 or 5xx."""
     seed: int | None = None
@@ -109,11 +109,11 @@ class FlowConfig(BaseSettings):
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],
+        settings_cls: type[BaseSettings],  # noqa: ARG003
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Take only what `load_config` merged: it knows where each value came from."""
         return (init_settings,)
@@ -147,8 +147,7 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Load
         layers.append(("environment", environment()))
     except ValueError as error:
         raise ConfigError(f"An AGENTFLOW_ variable cannot be read: {error}.") from error
-    for override in overrides:
-        layers.append(("--set", _parse_override(override)))
+    layers += [("--set", _parse_override(override)) for override in overrides]
     merged: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for source, layer in layers:

@@ -31,6 +31,11 @@ class SetupError(ConfigError):
 class ModelError(AgentFlowError):
     """A model server failed after its retries, or refused the request. The run is failed, never graded."""
 
+    def __init__(self, message: str, *, transient: bool = False) -> None:
+        super().__init__(message)
+        self.transient = transient
+        """True where the same call may well succeed when made again."""
+
 
 class FormatError(AgentFlowError):
     """Model output that does not parse into the structure its role must return."""

@@ -25,8 +25,8 @@ def render_memory(turns: Sequence[Turn], budget: int) -> str:
     """Render the turns within `budget` characters.
 
     Deterministic, and each turn's text stays the same as later turns are added for as long as all fits, so that a
-    server's prefix cache holds. When it does not fit, results are cut to a shared limit, oldest first; when even that is
-    too long, the oldest turns give way to one line that counts them. The last turn is always there.
+    server's prefix cache holds. When it does not fit, results are cut, oldest first; when even that is too long, the
+    oldest turns give way to one line that counts them. The last turn is always there.
     """
     if not turns:
         return "(empty)"
@@ -35,24 +35,28 @@ def render_memory(turns: Sequence[Turn], budget: int) -> str:
         _render_turn(number, turn, limit) for number, (turn, limit) in enumerate(zip(turns, limits, strict=True), 1)
     ]
     for index, turn in enumerate(turns):
-        excess = sum(map(len, texts)) + 2 * (len(texts) - 1) - budget
+        excess = _length(texts) - budget
         if excess <= 0:
             break
         longest = max((len(result.content) for result in turn.observations), default=0)
         count = max(1, len(turn.observations))
-        limits[index] = max(_SHORTEST_RESULT, longest - -(-excess // count))
-        texts[index] = _render_turn(index + 1, turn, limits[index])
+        limit = max(_SHORTEST_RESULT, longest - -(-excess // count))
+        texts[index] = _render_turn(index + 1, turn, limit)
     dropped = 0
-    while len(texts) > 1 and sum(map(len, texts)) + 2 * len(texts) + 60 > budget and _over(texts, budget):
+    while len(texts) > 1 and _length([_dropped(dropped), *texts] if dropped else texts) > budget:
         texts.pop(0)
         dropped += 1
     if dropped:
-        texts.insert(0, f"({dropped} earlier turns left out)")
+        texts.insert(0, _dropped(dropped))
     return cut("\n\n".join(texts), budget)
 
 
-def _over(texts: Sequence[str], budget: int) -> bool:
-    return sum(map(len, texts)) + 2 * (len(texts) - 1) > budget
+def _dropped(count: int) -> str:
+    return f"({count} earlier turns left out)"
+
+
+def _length(texts: Sequence[str]) -> int:
+    return sum(map(len, texts)) + 2 * (len(texts) - 1)
 
 
 def _render_turn(number: int, turn: Turn, limit: int) -> str:

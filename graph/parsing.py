@@ -39,6 +39,21 @@ def parse(text: str, model: type[T]) -> T:
     raise FormatError(f"The {model.__name__.lower()} could not be read: {problem}.")
 
 
+def parse_arguments(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one call's arguments, from an object with any of the schema's properties or from labelled lines.
+
+    Raises:
+        FormatError: nothing in the text fits.
+    """
+    properties = schema.get("properties", {})
+    for body in dict.fromkeys((_after_thought(text), text)):
+        for found in (*_json_objects(body), _labelled(body, list(properties))):
+            for candidate in (found, found.get("arguments"), found.get("args")):
+                if isinstance(candidate, dict) and set(candidate) & set(properties):
+                    return candidate
+    raise FormatError(f'The call could not be read. Reply with {{"calls": [{{{", ".join(map(repr, properties))}}}]}}.')
+
+
 def resolve_tool(name: str, offered: Sequence[str]) -> str | None:
     """Return the one offered tool that `name` means, or None where it means none or more than one.
 
@@ -63,7 +78,8 @@ def code_blocks(text: str, *, language: str = "python") -> list[str]:
     """Return the contents of the fenced code blocks, or the whole text when it has no fence.
 
     A block ends at the first closing fence that leaves code which parses, so that a fence inside a string literal does
-    not cut it; where none does, at the first. An unclosed block runs to the end. Blocks of another language are left out.
+    not cut it; where none does, at the first. An unclosed block runs to the end. Blocks of another language are left
+    out.
     """
     blocks: list[str] = []
     lines = _after_thought(text).splitlines()
@@ -111,33 +127,38 @@ def _after_thought(text: str) -> str:
 def _objects(text: str, model: type[BaseModel]) -> Iterator[Mapping[str, Any]]:
     """Yield the candidates in the order of trust: exact JSON, repaired JSON, labelled lines."""
     for body in dict.fromkeys((_after_thought(text), text)):
-        decoder = json.JSONDecoder(strict=False)
-        at = body.find("{")
-        start = at
-        while at >= 0:
-            try:
-                found, end = decoder.raw_decode(body, at)
-            except ValueError:
-                end = at + 1
-            else:
-                yield found
-            at = body.find("{", end)
-        if start >= 0:
-            try:
-                repaired = json_repair.loads(body[start:], skip_json_loads=True)
-            except (ValueError, RecursionError):
-                repaired = None
-            for found in repaired if isinstance(repaired, list) else [repaired]:
-                if isinstance(found, dict):
-                    yield found
-        if labelled := _labelled(body, model):
+        yield from _json_objects(body)
+        if labelled := _labelled(body, list(model.model_fields)):
             yield labelled
 
 
-def _labelled(text: str, model: type[BaseModel]) -> dict[str, str]:
-    """Read `Sub-Goal: …` sections, in any markup of the label; a value runs to the next label of the model."""
-    names = {re.sub(r"[^a-z]", "", name): name for name in model.model_fields}
-    names |= {alias: name for alias, name in _ALIASES.items() if name in model.model_fields}
+def _json_objects(text: str) -> Iterator[dict[str, Any]]:
+    decoder = json.JSONDecoder(strict=False)
+    start = at = text.find("{")
+    while at >= 0:
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield found
+        at = text.find("{", end)
+    if start >= 0:
+        try:
+            repaired = json_repair.loads(text[start:], skip_json_loads=True)
+        except (ValueError, RecursionError):
+            return
+        yield from (
+            found for found in (repaired if isinstance(repaired, list) else [repaired]) if isinstance(found, dict)
+        )
+
+
+def _labelled(text: str, fields: Sequence[str]) -> dict[str, str]:
+    """Read `Sub-Goal: …` sections, in any markup of the label; a value runs to the next label."""
+    names = {re.sub(r"[^a-z]", "", name): name for name in fields}
+    names |= {alias: name for alias, name in _ALIASES.items() if name in fields}
+    if not names:
+        return {}
     patterns = "|".join(sorted((r"[\s_-]*".join(name) for name in names), key=len, reverse=True))
     label = re.compile(rf"^[#>*\-\s\d.]*({patterns})[*\s]*:[*\s]*", re.IGNORECASE | re.MULTILINE)
     found = list(label.finditer(text))

@@ -85,7 +85,7 @@ class Observation(Record):
     cached: bool = False
     """Taken from the result cache."""
     repeated: bool = False
-    """The call had been started before a crash and its first result was lost: its effects may have happened twice."""
+    """The run was interrupted while this call was due or under way: its effects may have happened twice."""
 
 
 class Verdict(Record):

@@ -81,6 +81,10 @@ class Setup(Record):
     """Versions of the packages that matter to a trace."""
 
 
+TurnEvent = Plan | Command | Observation | Verdict | Fault
+"""What nodes write to `turns`."""
+
+
 def latest(_current: Any, writes: Sequence[Any]) -> Any:
     """Reduce a write-once channel."""
     return writes[-1]
@@ -91,9 +95,7 @@ def append_calls(current: Sequence[ModelCall], writes: Sequence[Sequence[ModelCa
     return [*current, *(call for write in writes for call in write)]
 
 
-def fold_turns(
-    current: Sequence[Turn], writes: Sequence[Sequence[Plan | Command | Observation | Verdict | Fault]]
-) -> list[Turn]:
+def fold_turns(current: Sequence[Turn], writes: Sequence[Sequence[TurnEvent]]) -> list[Turn]:
     """Fold events into turns: a plan or a planner's fault opens a turn, every other event belongs to the last one."""
     turns = list(current)
     for event in (event for write in writes for event in write):
@@ -133,3 +135,14 @@ class FlowState(TypedDict, total=False):
     answer: Answer | None
     stop: StopReason | None
     """Set by the node that ends the turns; the generator follows."""
+
+
+class FlowUpdate(TypedDict, total=False):
+    """What a node returns: the part of the state that it adds to."""
+
+    analysis: Sequence[QueryAnalysis]
+    turns: Sequence[TurnEvent]
+    """Events of the current turn, or the plan or fault that opens one."""
+    calls: Sequence[ModelCall]
+    answer: Answer
+    stop: StopReason

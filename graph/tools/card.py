@@ -27,9 +27,11 @@ class ToolCard(BaseModel):
     """One sentence on how to get the most from it."""
     examples: tuple[ToolExample, ...] = ()
     timeout: float = 60.0
-    """Seconds after which a call is abandoned (the tools node enforces it, and the time left to the run if that is less)."""
+    """Seconds after which a call is abandoned; the tools node enforces it, or the time left to the run if that is less."""
     max_output: int = 20_000
     """Characters kept of a result (the tools node cuts head and tail around a note of what was left out)."""
+    code_argument: str | None = None
+    """The one argument that the executor writes as a fenced code block rather than inside JSON; None for none."""
     version: str = "1"
     """Part of the result cache's key: raised when the same arguments may give another result."""
     cacheable: bool = True
@@ -45,7 +47,7 @@ class AgentTool(BaseTool):
 
     card: ToolCard
 
-    def _run(self, *args: Any, **kwargs: Any) -> Any:
+    def _run(self, *_args: Any, **_kwargs: Any) -> Any:
         """Tools of this project are asynchronous only."""
         raise TypeError(f"{self.name} is asynchronous: call ainvoke")
 

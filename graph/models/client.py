@@ -1,0 +1,203 @@
+"""One role's model: sends messages, streams tokens, and returns what there is to know about the call."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import openai
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessageChunk
+
+from graph.config import ModelConfig, Role
+from graph.deadline import Deadline
+from graph.errors import ModelError
+from graph.models.server import ServerInfo
+from graph.prompt import Message, hash_messages
+from graph.records import ModelCall, Usage
+
+OnToken = Callable[[str], None]
+
+
+@dataclass
+class _Stream:
+    """What has arrived of one answer."""
+
+    text: list[str] = field(default_factory=list)
+    prompt_ids: list[int] | None = None
+    completion_ids: list[int] | None = None
+    logprobs: list[float] | None = None
+    finish_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    first_token: float | None = None
+
+    def add(self, chunk: AIMessageChunk) -> str:
+        """Take in a chunk and return its text."""
+        extras = chunk.response_metadata
+        if (ids := extras.get("prompt_token_ids")) is not None:
+            self.prompt_ids = list(ids)
+        if (ids := extras.get("token_ids")) is not None:
+            self.completion_ids = [*(self.completion_ids or ()), *ids]
+        if logprobs := (extras.get("logprobs") or {}).get("content"):
+            self.logprobs = [*(self.logprobs or ()), *(token["logprob"] for token in logprobs)]
+        self.finish_reason = extras.get("finish_reason") or self.finish_reason
+        if usage := chunk.usage_metadata:
+            cached = (usage.get("input_token_details") or {}).get("cache_read")
+            self.usage = Usage(prompt=usage["input_tokens"], completion=usage["output_tokens"], cached=cached)
+        if timings := extras.get("timings"):
+            fresh, cached, new = (timings.get(name) or 0 for name in ("prompt_n", "cache_n", "predicted_n"))
+            self.usage = Usage(prompt=fresh + cached, cached=cached, completion=new)
+        text = str(chunk.text)
+        self.text.append(text)
+        return text
+
+
+class RoleModel:
+    """The model of one role. Safe to share between runs; keeps nothing of them."""
+
+    def __init__(self, role: Role, config: ModelConfig, chat: BaseChatModel, server: ServerInfo | None) -> None:
+        self.role = role
+        self.config = config
+        self._chat = chat
+        self._server = server
+
+    @property
+    def constrained(self) -> bool:
+        """Whether calls are decoded under the role's JSON schema."""
+        if self.config.structured == "auto":
+            return not (self.role == "planner" and self.returns_ids)
+        return self.config.structured == "json_schema"
+
+    @property
+    def returns_ids(self) -> bool:
+        """Whether the server returns the ids of the tokens that it sampled."""
+        return self._server is not None and self._server.kind == "vllm"
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: dict[str, Any] | None,
+        deadline: Deadline,
+        turn: int,
+        on_token: OnToken | None = None,
+        previous_ids: Sequence[int] = (),
+    ) -> ModelCall:
+        """Make one call.
+
+        Args:
+            messages: as rendered.
+            schema: JSON Schema of what the role must return; None for free text.
+            deadline: cancels the call with OutOfTimeError.
+            turn: goes into the record.
+            on_token: called with each piece of text as it arrives.
+            previous_ids: prompt ids of the role's previous call in this run; the record keeps only the difference.
+
+        Raises:
+            ModelError: the server failed after its retries, or refused the request.
+        """
+        constrained = schema is not None and self.constrained
+        stream = _Stream()
+        at, start = time.time(), time.monotonic()
+        try:
+            async with deadline.limit():
+                async for chunk in self._chat.astream(
+                    [dict(m) for m in messages], **self._body(schema if constrained else None)
+                ):
+                    if stream.first_token is None and chunk.text:
+                        stream.first_token = time.monotonic() - start
+                    text = stream.add(chunk)
+                    if on_token and text:
+                        on_token(text)
+        except openai.APIStatusError as error:
+            raise ModelError(f"{self._where()} answered {error.status_code}: {_reason(error)}.") from error
+        except (openai.OpenAIError, httpx.HTTPError) as error:
+            transient = bool(stream.text)
+            raise ModelError(
+                f"{self._where()} failed: {str(error) or type(error).__name__}.", transient=transient
+            ) from error
+        return self._record(messages, stream, turn, constrained, previous_ids, at, time.monotonic() - start)
+
+    def _body(self, schema: dict[str, Any] | None) -> dict[str, Any]:
+        """Return what goes into this call beyond the settings that the chat model was built with."""
+        if self._server is None:
+            return {}
+        extra: dict[str, Any] = dict(self.config.extra)
+        if schema:
+            extra["response_format"] = {"type": "json_schema", "json_schema": {"name": self.role, "schema": schema}}
+        if self.returns_ids:
+            extra["return_token_ids"] = True
+            return {"extra_body": extra, "logprobs": True}
+        return {"extra_body": extra}
+
+    def _where(self) -> str:
+        place = f"at {self._server.base_url} " if self._server else ""
+        return f"The {self.role}'s model server {place}({self.config.model})"
+
+    def _record(
+        self,
+        messages: Sequence[Message],
+        stream: _Stream,
+        turn: int,
+        constrained: bool,
+        previous_ids: Sequence[int],
+        at: float,
+        seconds: float,
+    ) -> ModelCall:
+        ids, logprobs = stream.completion_ids, stream.logprobs
+        complete = ids is not None and logprobs is not None and len(ids) == len(logprobs)
+        shared = _shared(stream.prompt_ids, previous_ids) if stream.prompt_ids is not None else None
+        config = self.config
+        return ModelCall(
+            role=self.role,
+            turn=turn,
+            model=config.model,
+            policy=config.model if self.returns_ids else None,
+            prompt_hash=hash_messages(messages),
+            text="".join(stream.text),
+            prompt_shared=shared,
+            prompt_rest=None if stream.prompt_ids is None else tuple(stream.prompt_ids[shared:]),
+            completion_ids=tuple(ids) if complete and ids is not None else None,
+            logprobs=tuple(logprobs) if complete and logprobs is not None else None,
+            finish_reason=stream.finish_reason,
+            sampling={
+                "temperature": config.temperature,
+                "top_p": config.top_p,
+                "max_tokens": config.max_tokens,
+                "seed": config.seed,
+                "constrained": constrained,
+                **({"extra": config.extra} if config.extra else {}),
+            },
+            usage=stream.usage,
+            seconds=round(seconds, 4),
+            first_token_seconds=None if stream.first_token is None else round(stream.first_token, 4),
+            at=round(at, 3),
+        )
+
+
+def prompt_ids_of(calls: Sequence[ModelCall], role: str) -> list[list[int] | None]:
+    """Return the full prompt ids of each call of `role`, in order; None where the server gave none."""
+    full: list[list[int] | None] = []
+    previous: list[int] = []
+    for call in calls:
+        if call.role != role:
+            continue
+        if call.prompt_rest is None:
+            full.append(None)
+            continue
+        previous = [*previous[: call.prompt_shared], *call.prompt_rest]
+        full.append(previous)
+    return full
+
+
+def _shared(ids: Sequence[int], previous: Sequence[int]) -> int:
+    return next(
+        (i for i, (a, b) in enumerate(zip(ids, previous, strict=False)) if a != b), min(len(ids), len(previous))
+    )
+
+
+def _reason(error: openai.APIStatusError) -> str:
+    body = error.body
+    message = body.get("message") if isinstance(body, dict) else None
+    return str(message or error.message).rstrip(".")[:300]

@@ -1,0 +1,165 @@
+"""Opens the models of all roles from the configuration."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from langchain_core.language_models import BaseChatModel
+
+from graph.config import ROLES, FlowConfig, ModelConfig, Role
+from graph.engine.info import EngineInfo
+from graph.errors import ConfigError
+from graph.models.client import RoleModel
+from graph.models.server import ServerInfo, probe_server
+
+OnNotice = Callable[[str], None]
+
+_DEFAULT_SECONDS = 60.0
+_PLAIN_SAMPLING = {"top_k": 0, "min_p": 0.0}
+"""llama.cpp's own defaults would cut the distribution that was asked for."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """Open models."""
+
+    by_role: Mapping[Role, RoleModel]
+    context: int | None
+    """Tokens of the smallest context among them; None when no server says."""
+
+
+@asynccontextmanager
+async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) -> AsyncIterator[Models]:
+    """Start the embedded engine if a role uses it, and check every server once.
+
+    Raises:
+        ConfigError: a server that does not answer, a model that it does not serve, a key that is missing or refused.
+        SetupError: the embedded model has not been fetched.
+    """
+    configs = {role: config.models.of(role) for role in ROLES}
+    async with httpx.AsyncClient(timeout=_DEFAULT_SECONDS) as http:
+        engine = None
+        if any(_is_local(model) for model in configs.values()):
+            from graph.engine import ensure_engine
+
+            engine = await asyncio.to_thread(ensure_engine, config.local, on_progress=on_notice)
+        servers = await _probe(configs, http)
+        models: dict[Role, RoleModel] = {}
+        contexts = [server.context for server in servers.values() if server.context]
+        for role, model in configs.items():
+            if _is_local(model) and engine:
+                models[role] = _open_local(role, model, engine, http)
+                contexts.append(config.local.context_per_slot)
+            elif model.base_url:
+                server = servers[model.base_url]
+                models[role] = RoleModel(role, model, _openai(model, server.base_url, _key(model), http), server)
+            else:
+                models[role] = RoleModel(role, model, _provider(role, model), None)
+        yield Models(models, min(contexts, default=None))
+
+
+def _is_local(config: ModelConfig) -> bool:
+    return config.model == "local" and config.base_url is None
+
+
+def _key(config: ModelConfig) -> str | None:
+    """Return the role's key.
+
+    Raises:
+        ConfigError: its variable is not set.
+    """
+    if config.api_key_env is None:
+        return None
+    key = os.environ.get(config.api_key_env)
+    if not key:
+        raise ConfigError(
+            f"The variable {config.api_key_env} is not set: put the key for {config.model} into it or .env."
+        )
+    return key
+
+
+async def _probe(configs: Mapping[Role, ModelConfig], http: httpx.AsyncClient) -> dict[str, ServerInfo]:
+    firsts = {config.base_url: config for config in configs.values() if config.base_url}
+    found = await asyncio.gather(
+        *(probe_server(url, _key(config), http, key_name=config.api_key_env) for url, config in firsts.items())
+    )
+    servers = dict(zip(firsts, found, strict=True))
+    for role, config in configs.items():
+        server = servers.get(config.base_url or "")
+        if server and server.models and server.kind != "llamacpp" and config.model not in server.models:
+            raise ConfigError(
+                f"The server at {server.base_url} does not serve {config.model!r}: "
+                f"set models.{role}.model to one of {', '.join(server.models[:8])}."
+            )
+    return servers
+
+
+def _open_local(role: Role, config: ModelConfig, engine: EngineInfo, http: httpx.AsyncClient) -> RoleModel:
+    from graph.engine import ROLE_SLOTS
+
+    # return_progress: without it the server notices a cancelled request only after the whole prompt was prefilled
+    extra = {"id_slot": ROLE_SLOTS[role], "return_progress": True, **_PLAIN_SAMPLING, **config.extra}
+    named = config.model_copy(update={"model": engine.model, "extra": extra})
+    server = ServerInfo(engine.base_url, "llamacpp", (engine.model,), None)
+    # It closes one kept-alive connection in forty without a word; a new one costs nothing on loopback.
+    chat = _openai(named, engine.base_url, engine.api_key, http, headers={"Connection": "close"})
+    return RoleModel(role, named, chat, server)
+
+
+def _openai(
+    config: ModelConfig,
+    base_url: str,
+    key: str | None,
+    http: httpx.AsyncClient,
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> BaseChatModel:
+    from graph.models.chat import TokenIdChat  # slow to import: only runs pay for it
+
+    return TokenIdChat(
+        model=config.model,
+        base_url=base_url,
+        api_key=lambda: key or "none",
+        temperature=config.temperature,
+        top_p=config.top_p,
+        max_tokens=config.max_tokens,
+        seed=config.seed,
+        timeout=config.timeout,
+        max_retries=config.max_retries,
+        default_headers=dict(headers or {}),
+        http_async_client=http,
+        stream_usage=True,
+    )
+
+
+def _provider(role: Role, config: ModelConfig) -> BaseChatModel:
+    """Open any provider that LangChain knows.
+
+    Raises:
+        ConfigError: the provider is unknown or not installed, or its key is missing.
+    """
+    from langchain.chat_models import init_chat_model  # slow to import: only runs with such a provider pay for it
+
+    settings: dict[str, Any] = {
+        "temperature": config.temperature,
+        "max_tokens": config.max_tokens,
+        "timeout": config.timeout,
+        "max_retries": config.max_retries,
+    }
+    if config.top_p < 1:
+        settings["top_p"] = config.top_p
+    if key := _key(config):
+        settings["api_key"] = key
+    try:
+        model: BaseChatModel = init_chat_model(config.model, **settings, **config.extra)
+    except ImportError as error:
+        raise ConfigError(f"models.{role}.model {config.model!r} needs a package: {error}.") from error
+    except Exception as error:  # every provider raises its own class for a missing key or an unknown name
+        raise ConfigError(
+            f"models.{role}.model {config.model!r} cannot be opened: {str(error).splitlines()[0]}"
+        ) from error
+    return model

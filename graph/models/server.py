@@ -1,0 +1,54 @@
+"""What an OpenAI-compatible server says about itself."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import httpx
+
+from graph.errors import ConfigError
+
+_PROBE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class ServerInfo:
+    """One server, as `/models` describes it."""
+
+    base_url: str
+    kind: Literal["vllm", "llamacpp", "other"]
+    """Only vLLM returns the ids of the tokens that it sampled."""
+    models: tuple[str, ...]
+    """Empty when the server does not list them."""
+    context: int | None
+    """Tokens of the smallest context of its models; None when it does not say."""
+
+
+async def probe_server(base_url: str, key: str | None, http: httpx.AsyncClient, *, key_name: str | None) -> ServerInfo:
+    """Ask `base_url` for its models.
+
+    Raises:
+        ConfigError: nothing answers there, or the key is refused.
+    """
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        response = await http.get(f"{base_url.rstrip('/')}/models", headers=headers, timeout=_PROBE_SECONDS)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise ConfigError(
+            f"No model server answers at {base_url} ({type(error).__name__}): start it, or change base_url."
+        ) from error
+    if response.status_code in {401, 403}:
+        named = f"put it into {key_name}" if key_name else "name its variable in api_key_env"
+        raise ConfigError(f"The model server at {base_url} wants a key ({response.status_code}): {named}.")
+    try:
+        listed: Any = response.json().get("data", []) if response.is_success else []
+        owners = {model.get("owned_by") for model in listed}
+        names = tuple(str(model["id"]) for model in listed)
+        contexts = [int(model["max_model_len"]) for model in listed if model.get("max_model_len")]
+    except (ValueError, AttributeError, KeyError, TypeError):
+        owners, names, contexts = set(), (), []
+    kind: Literal["vllm", "llamacpp", "other"] = "other"
+    if "vllm" in owners:
+        kind = "vllm"
+    elif "llamacpp" in owners:
+        kind = "llamacpp"
+    return ServerInfo(base_url, kind, names, min(contexts, default=None))

@@ -1,0 +1,1 @@
+"""The nodes of the flow: asynchronous functions `(state, runtime) -> partial update`."""

@@ -1,0 +1,76 @@
+"""What the five modules have in common: one model call, its events, and the budgets around it."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from langgraph.runtime import Runtime
+
+from graph.context import Context
+from graph.deadline import Deadline
+from graph.errors import FormatError
+from graph.events import Event, EventKind
+from graph.models.client import prompt_ids_of
+from graph.records import Fault, ModelCall, StopReason
+from graph.rendering import messages_for
+from graph.schemas import schema_for
+from graph.state import FlowState
+
+T = TypeVar("T")
+
+
+async def call_module(
+    role: str, state: FlowState, runtime: Runtime[Context], turn: int, *, deadline: Deadline | None = None
+) -> ModelCall:
+    """Render `role`'s messages, make the call, and stream what happens.
+
+    Raises:
+        OutOfTimeError: the run's seconds are used up.
+        ModelError: the model server failed.
+    """
+    context = runtime.context
+    emit = runtime.stream_writer
+    emit(Event.of(EventKind.MODULE, {"module": role}, turn=turn))
+    model = context.models[role]  # type: ignore[index]
+    previous = prompt_ids_of(state.get("calls", []), role) if model.returns_ids else []
+    call = await model.complete(
+        messages_for(role, state, turn),
+        schema=schema_for(role, state, turn),
+        deadline=deadline or context.deadline,
+        turn=turn,
+        on_token=lambda text: emit(Event.of(EventKind.TOKEN, {"module": role, "text": text}, turn=turn)),
+        previous_ids=next((ids for ids in reversed(previous) if ids is not None), ()),
+    )
+    shown = call.model_dump(mode="json", exclude={"prompt_rest", "completion_ids", "logprobs", "text"})
+    emit(Event.of(EventKind.CALL, shown, turn=turn))
+    return call
+
+
+def read_output(call: ModelCall, read: Callable[[str], T]) -> T | Fault:
+    """Return what `read` makes of a call's text, or the fault that goes into the memory in its place."""
+    try:
+        return read(call.text)
+    except FormatError as error:
+        message = str(error)
+        if call.finish_reason == "length":
+            message += " It was cut off: be shorter."
+        return Fault(module=call.role, message=message, output=call.text[:500])
+
+
+def budget_stop(state: FlowState, context: Context) -> StopReason | None:
+    """Return the reason to go to the answer before another module is called, if there is one."""
+    if not context.deadline.left():
+        return StopReason.MAX_SECONDS
+    limit = state["setup"].max_tokens
+    if limit is not None and tokens_used(state) >= limit:
+        return StopReason.MAX_TOKENS
+    return None
+
+
+def tokens_used(state: FlowState) -> int:
+    """Return the prompt and completion tokens of all calls so far, as the servers counted them."""
+    return sum((call.usage.prompt or 0) + (call.usage.completion or 0) for call in state.get("calls", []))
+
+
+def turns_stop(state: FlowState, finished: int) -> StopReason | None:
+    """Return MAX_TURNS when `finished` turns are all that the run may take."""
+    return StopReason.MAX_TURNS if finished >= state["setup"].max_turns else None

@@ -1,0 +1,134 @@
+"""The tools node: one call of a tool, each a task of its own, so that a crash repeats only what was not committed."""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, TypedDict
+
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, ValidationError
+
+from graph.context import Context
+from graph.errors import ToolError
+from graph.events import Event, EventKind
+from graph.memory import cut
+from graph.records import Observation
+from graph.state import FlowUpdate
+from graph.tools.card import ToolCard
+from graph.tools.scope import ToolScope, current_scope
+
+_CACHE_NAMESPACE = ("agentflow", "tools")
+
+
+class ToolTask(TypedDict):
+    """One call of the current command."""
+
+    tool: str
+    arguments: dict[str, Any]
+    turn: int
+    index: int
+
+
+async def tools(state: ToolTask, runtime: Runtime[Context]) -> FlowUpdate:
+    """Run one call; everything that goes wrong in it is an observation."""
+    context, emit = runtime.context, runtime.stream_writer
+    name, turn, index = state["tool"], state["turn"], state["index"]
+    started = {"index": index, "tool": name, "arguments": state["arguments"]}
+    emit(Event.of(EventKind.TOOL, started, turn=turn))
+    scope = ToolScope(
+        context.deadline,
+        turn,
+        on_token=lambda text: emit(Event.of(EventKind.TOKEN, {"module": name, "text": text}, turn=turn)),
+    )
+    token = current_scope.set(scope)
+    try:
+        observation = await _observe(state, context)
+    finally:
+        current_scope.reset(token)
+    emit(Event.of(EventKind.OBSERVATION, {"index": index, **observation.model_dump(mode="json")}, turn=turn))
+    update: FlowUpdate = {"turns": [observation]}
+    return {**update, "calls": scope.calls} if scope.calls else update
+
+
+async def _observe(task: ToolTask, context: Context) -> Observation:
+    tool, card = context.toolbox.tools[task["tool"]], context.toolbox.card(task["tool"])
+    start = time.monotonic()
+    try:
+        arguments, note = fit_arguments(tool, task["arguments"])
+    except ToolError as error:
+        return Observation(tool=tool.name, arguments=task["arguments"], status="error", content=str(error))
+    key = _cache_key(tool.name, card, arguments)
+    if context.cache and card.cacheable and (hit := (await context.cache.aget([key])).get(key)):
+        return Observation.model_validate(hit | {"cached": True, "seconds": round(time.monotonic() - start, 4)})
+    outcome = await _run(tool, card, arguments, context)
+    if note and outcome["status"] == "ok":
+        outcome["content"] = f"{outcome['content']}\n({note})"
+    observation = Observation(
+        tool=tool.name,
+        arguments=arguments,
+        seconds=round(time.monotonic() - start, 4),
+        repeated=task["turn"] == context.repeating,
+        **outcome,
+    )
+    if context.cache and card.cacheable and observation.status == "ok":
+        await context.cache.aset({key: (observation.model_dump(mode="json"), None)})
+    return observation
+
+
+async def _run(tool: BaseTool, card: ToolCard, arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Return status, content and artifact of one call within its time."""
+    limit = min(card.timeout, context.deadline.left())
+    try:
+        async with asyncio.timeout(limit):
+            message = await tool.ainvoke({"type": "tool_call", "name": tool.name, "args": arguments, "id": "call"})
+    except TimeoutError:
+        whose = "the tool's limit" if limit == card.timeout else "all that was left to the run"
+        return {"status": "timeout", "content": f"{tool.name} was stopped after {limit:.3g} s, {whose}."}
+    except (ToolError, ToolException) as error:
+        return {"status": "error", "content": cut(str(error), card.max_output)}
+    except Exception as error:  # noqa: BLE001 - a user's tool may raise anything; the planner sees it and goes on
+        return {
+            "status": "error",
+            "content": cut(f"{tool.name} failed: {type(error).__name__}: {error}", card.max_output),
+        }
+    assert isinstance(message, ToolMessage)
+    content = cut(message.text, card.max_output)
+    artifact = message.artifact if isinstance(message.artifact, dict) else None
+    status = "error" if message.status == "error" or (artifact or {}).get("failed") else "ok"
+    return {"status": status, "content": content or "(no output)", "artifact": artifact}
+
+
+def fit_arguments(tool: BaseTool, given: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Return the arguments as the tool's schema takes them, and a note on what was ignored.
+
+    Numbers written as strings and the like are converted; unknown arguments are dropped.
+
+    Raises:
+        ToolError: an argument is missing or does not fit; the message says which, and what the tool takes.
+    """
+    schema = tool.args_schema
+    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+        return dict(given), None  # an MCP server checks its arguments itself
+    unknown = [name for name in given if name not in schema.model_fields]
+    known = {name: value for name, value in given.items() if name in schema.model_fields}
+    try:
+        fitted = schema.model_validate(known)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg'].lower()}" for e in error.errors()[:3]
+        )
+        takes = ", ".join(
+            f"{name}" if f.is_required() else f"{name} (optional)" for name, f in schema.model_fields.items()
+        )
+        raise ToolError(f"{tool.name} was not run: {problems}. It takes: {takes}.") from error
+    note = f"ignored unknown arguments: {', '.join(unknown)}" if unknown else None
+    return fitted.model_dump(mode="json", exclude_unset=True), note
+
+
+def _cache_key(name: str, card: ToolCard, arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    canonical = json.dumps([name, card.version, arguments], sort_keys=True, ensure_ascii=False)
+    return (_CACHE_NAMESPACE, sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest())

@@ -1,0 +1,283 @@
+"""Runs questions through the flow: opened once, used for many, alone or side by side."""
+
+import asyncio
+import hashlib
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Literal
+
+import uuid_utils
+from langchain_core.runnables import RunnableConfig
+from langgraph.cache.base import BaseCache
+from sqlalchemy.exc import SQLAlchemyError
+
+from graph.config import ROLES, FlowConfig, Role
+from graph.context import Context
+from graph.deadline import Deadline
+from graph.errors import AgentFlowError, ConfigError, StorageError
+from graph.events import Event, EventKind
+from graph.flow import Flow, build_flow, recursion_limit
+from graph.models.client import RoleModel
+from graph.prompt import load_prompt
+from graph.records import Exchange, StopReason
+from graph.state import FlowInput, FlowState, Request, Setup
+from graph.storage.database import Database
+from graph.storage.runs import Status
+from graph.tools.registry import Toolbox
+from graph.trace import Trajectory, project, spent_seconds
+
+OnEvent = Callable[[Event], None]
+
+_MAX_MEMORY_CHARS = 12_000
+_FIXED_PROMPT_TOKENS = 1_300
+"""System message, tools and examples of the longest prompt, rounded up."""
+_CHARS_PER_TOKEN = 2.5
+"""Cautious: code and numbers take more tokens than prose."""
+_MAX_QUESTION_CHARS = 100_000
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Everything that runs need, open."""
+
+    config: FlowConfig
+    models: Mapping[Role, RoleModel]
+    toolbox: Toolbox
+    flow: Flow
+    context_tokens: int | None = None
+    """The smallest context of the models; None when unknown."""
+    database: Database | None = None
+    """None: nothing is kept."""
+    cache: BaseCache[dict[str, object]] | None = None
+    durability: Literal["async", "exit", "sync"] = "async"
+    """`exit` for rollouts, where a crash costs the rollouts under way."""
+
+    async def ask(
+        self,
+        question: str,
+        *,
+        on_event: OnEvent | None = None,
+        conversation: str | None = None,
+        group: str | None = None,
+        reference: Sequence[str] | None = None,
+        tags: Sequence[str] = (),
+    ) -> Trajectory:
+        """Run one question to its end.
+
+        Args:
+            question: what is asked.
+            on_event: called with each event as it happens.
+            conversation: earlier questions of this conversation are shown as history.
+            group: id of the group of trajectories that are compared with each other.
+            reference: accepted answers, kept for scoring; no model sees them.
+            tags: kept with the run.
+
+        Returns:
+            The trajectory; a run failure is one with `stop` FAILED.
+
+        Raises:
+            ConfigError: the question is empty or too long.
+            StorageError: the run cannot be kept.
+        """
+        run = str(uuid_utils.uuid7())
+        request = Request(
+            question=self._checked(question),
+            history=await self._history(conversation),
+            conversation=conversation,
+            group=group,
+            reference=tuple(reference) if reference is not None else None,
+            tags=tuple(tags),
+            created=round(time.time(), 3),
+        )
+        await self._note_start(run, request)
+        self._emit(on_event, run, request.question, resumed=False)
+        state = FlowInput(request=request, setup=self._setup())
+        return await self._drive(run, state, {"request": request, "setup": state["setup"]}, on_event)
+
+    async def resume(self, run: str, *, on_event: OnEvent | None = None) -> Trajectory:
+        """Go on with an interrupted or failed run, without repeating what was committed.
+
+        Raises:
+            ConfigError: there is no such run, it has ended, or it used a tool that is not there now.
+        """
+        snapshot = await self.flow.aget_state(self._address(run))
+        state: FlowState = snapshot.values  # type: ignore[assignment]
+        if "setup" not in state:
+            raise ConfigError(f"The run {run} was interrupted before its first checkpoint: ask the question again.")
+        if not snapshot.next:
+            raise ConfigError(f"The run {run} has ended ({state.get('stop')}): nothing is left to resume.")
+        missing = [tool.name for tool in state["setup"].tools if tool.name not in self.toolbox.tools]
+        if missing:
+            raise ConfigError(f"The run {run} was offered {', '.join(missing)}, which cannot be used now.")
+        if self.database:
+            await self.database.runs.resume(run)
+        self._emit(on_event, run, state["request"].question, resumed=True)
+        repeating = len(state["turns"]) - 1 if "tools" in snapshot.next else None
+        return await self._drive(run, None, state, on_event, repeating=repeating)
+
+    async def drive_fork(self, run: str, *, on_event: OnEvent | None = None) -> Trajectory:
+        """Run a trajectory that `graph.fork` has laid out."""
+        snapshot = await self.flow.aget_state(self._address(run))
+        state: FlowState = snapshot.values  # type: ignore[assignment]
+        await self._note_start(run, state["request"])
+        self._emit(on_event, run, state["request"].question, resumed=False)
+        return await self._drive(run, None, state, on_event)
+
+    def _setup(self) -> Setup:
+        config, budgets = self.config, self.config.budgets
+        return Setup(
+            tools=self.toolbox.describe(),
+            max_turns=budgets.max_turns,
+            max_seconds=budgets.max_seconds,
+            max_tokens=budgets.max_tokens,
+            memory_chars=budgets.memory_chars or min(_MAX_MEMORY_CHARS, self._room_chars()),
+            models={role: model.config.model_dump(mode="json") for role, model in self.models.items()},
+            prompts={role: load_prompt(role).digest for role in ROLES},
+            config_hash=hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:16],
+            versions={name: version(name) for name in ("agentflow", "langgraph", "langchain-core")},
+        )
+
+    def _room_chars(self) -> int:
+        """Return the characters that a prompt of the smallest context has for question and memory together."""
+        if self.context_tokens is None:
+            return _MAX_QUESTION_CHARS
+        answer = max(model.config.max_tokens for model in self.models.values())
+        tokens = self.context_tokens - min(answer, self.context_tokens // 4) - _FIXED_PROMPT_TOKENS
+        return max(1_000, int(tokens * _CHARS_PER_TOKEN))
+
+    def _checked(self, question: str) -> str:
+        text = question.encode("utf-8", "replace").decode().replace("\x00", "").strip()
+        if not text:
+            raise ConfigError("The question is empty: write what you want to know.")
+        limit = min(_MAX_QUESTION_CHARS, self._room_chars() // 2)
+        if len(text) > limit:
+            raise ConfigError(
+                f"The question has {len(text):,} characters; these models take at most {limit:,}: shorten it."
+            )
+        return text
+
+    async def _history(self, conversation: str | None) -> tuple[Exchange, ...]:
+        if conversation is None or self.database is None:
+            return ()
+        rows = await self.database.runs.conversation(conversation)
+        return tuple(Exchange(question=row.question, answer=row.answer or "") for row in rows)
+
+    def _address(self, run: str, max_turns: int | None = None) -> RunnableConfig:
+        limit = recursion_limit(self.config.budgets.max_turns if max_turns is None else max_turns)
+        return {"configurable": {"thread_id": run}, "recursion_limit": limit}
+
+    async def _note_start(self, run: str, request: Request) -> None:
+        if self.database:
+            await self.database.runs.start(
+                run, request.question, conversation=request.conversation, parent=request.parent, tags=request.tags
+            )
+
+    async def _note_end(self, status: Status, trajectory: Trajectory) -> None:
+        if self.database:
+            await self.database.runs.finish(trajectory.id, status, trajectory, error=trajectory.error)
+
+    @staticmethod
+    def _emit(on_event: OnEvent | None, run: str, question: str, *, resumed: bool) -> None:
+        if on_event:
+            on_event(Event.of(EventKind.RUN, {"id": run, "question": question, "resumed": resumed}))
+
+    async def _drive(
+        self,
+        run: str,
+        start: FlowInput | None,
+        state: FlowState,
+        on_event: OnEvent | None,
+        *,
+        repeating: int | None = None,
+    ) -> Trajectory:
+        """Stream the graph to its end; the boundary at which an exception becomes data."""
+        setup = state["setup"]
+        context = Context(
+            run=run,
+            models=self.models,
+            toolbox=self.toolbox,
+            deadline=Deadline(setup.max_seconds - spent_seconds(state)),
+            repeating=repeating,
+            cache=self.cache,
+        )
+        try:
+            stream: AsyncIterator[Any] = self.flow.astream(
+                start,
+                self._address(run, setup.max_turns),
+                context=context,
+                stream_mode=["custom", "values"],
+                durability=self.durability if self.database else None,
+            )
+            async for mode, item in stream:
+                if mode == "values":
+                    state = item
+                elif on_event:
+                    on_event(item)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._note_end("cancelled", project(run, state, stop=StopReason.CANCELLED)))
+            raise
+        except (sqlite3.Error, SQLAlchemyError, StorageError):
+            raise  # nothing can be recorded; the database's own context says it in a sentence
+        except Exception as error:  # noqa: BLE001 - a failed run is data, never a crash of what runs beside it
+            return await self._end(run, state, on_event, error)
+        return await self._end(run, state, on_event, None)
+
+    async def _end(self, run: str, state: FlowState, on_event: OnEvent | None, error: Exception | None) -> Trajectory:
+        if error is None:
+            trajectory = project(run, state)
+        else:
+            what = str(error) if isinstance(error, AgentFlowError) else f"{type(error).__name__}: {error}"
+            trajectory = project(run, state, stop=StopReason.FAILED, error=what)
+        await self._note_end("failed" if error else "finished", trajectory)
+        if on_event:
+            fields = trajectory.model_dump(
+                mode="json", include={"id", "stop", "answer", "solution", "seconds", "error"}
+            )
+            on_event(Event.of(EventKind.DONE, fields))
+        return trajectory
+
+
+@asynccontextmanager
+async def open_runner(
+    config: FlowConfig,
+    *,
+    database: Database | None = None,
+    durability: Literal["async", "exit", "sync"] = "async",
+    tools: Sequence[str] | None = None,
+    on_notice: Callable[[str], None] | None = None,
+) -> AsyncIterator[Runner]:
+    """Open models and tools, and close them when the block ends.
+
+    Args:
+        config: the settings in force.
+        database: where runs are kept; None keeps nothing.
+        durability: when checkpoints are written.
+        tools: names of the only tools to offer; None for all that are enabled and available.
+        on_notice: called with a sentence where something takes long.
+
+    Raises:
+        ConfigError: a model, key or tool that the user must see to.
+    """
+    # Slow to import (LangChain's OpenAI client): a command that never runs a question does not pay for them.
+    from graph.models.factory import open_models
+    from graph.tools.cache import open_cache
+    from graph.tools.registry import open_toolbox
+
+    async with (
+        open_models(config, on_notice=on_notice) as models,
+        open_toolbox(config.tools, models.by_role["generate"]) as toolbox,
+    ):
+        yield Runner(
+            config=config,
+            models=models.by_role,
+            toolbox=toolbox.only(tools) if tools is not None else toolbox,
+            flow=build_flow(database.saver if database else None),
+            context_tokens=models.context,
+            database=database,
+            cache=open_cache() if config.tools.cache else None,
+            durability=durability,
+        )

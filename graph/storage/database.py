@@ -1,0 +1,134 @@
+"""Opens the database of runs: SQLite in a file, or PostgreSQL."""
+
+import os
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from sqlalchemy import event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from graph.errors import ConfigError, StorageError
+from graph.storage.runs import RunStore
+from graph.storage.serializer import StrictSerializer
+
+# Types outside the allow-list are refused, in every serializer of this process.
+os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
+
+_BUSY_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Database:
+    """Open storage."""
+
+    saver: BaseCheckpointSaver[Any]
+    runs: RunStore
+
+    async def delete(self, run: str) -> None:
+        """Remove a run with its checkpoints."""
+        await self.saver.adelete_thread(run)
+        await self.runs.delete(run)
+
+
+@asynccontextmanager
+async def open_database(url: str) -> AsyncIterator[Database]:
+    """Open the database at `url`, creating what is missing.
+
+    Raises:
+        ConfigError: the address is not one of a file or of PostgreSQL, or its driver is not installed.
+        StorageError: it cannot be opened, read or written.
+    """
+    if url.startswith(("postgresql://", "postgres://")):
+        async with _open_postgres(url) as database:
+            yield database
+    elif "://" in url:
+        raise ConfigError(f"storage.url {url!r} is neither a file nor postgresql://….")
+    else:
+        async with _open_sqlite(Path(url)) as database:
+            yield database
+
+
+@asynccontextmanager
+async def _open_sqlite(path: Path) -> AsyncIterator[Database]:
+    _make_directory(path.parent)
+    engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
+    event.listen(engine.sync_engine, "connect", _tune)
+    try:
+        async with aiosqlite.connect(str(path), timeout=_BUSY_SECONDS) as connection:
+            saver = AsyncSqliteSaver(connection, serde=StrictSerializer())
+            await saver.setup()
+            await connection.execute("PRAGMA synchronous=NORMAL")
+            runs = RunStore(engine)
+            await runs.create()
+            yield Database(saver, runs)
+    except (sqlite3.Error, SQLAlchemyError) as error:
+        raise StorageError(_sqlite_sentence(path, error)) from error
+    finally:
+        await engine.dispose()
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        ignore = directory / ".gitignore"
+        if directory.name == ".agentflow" and not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+    except OSError as error:
+        raise StorageError(
+            f"The directory {directory} cannot be written ({error.strerror}): make it writable, or change storage.url."
+        ) from error
+
+
+def _tune(connection: Any, _record: Any) -> None:
+    """Let writers wait for each other, and trust the write-ahead log after a crash of the process."""
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout={int(_BUSY_SECONDS * 1000)}")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def _sqlite_sentence(path: Path, error: Exception) -> str:
+    cause = str(getattr(error, "orig", None) or error)
+    if "not a database" in cause or "malformed" in cause:
+        return (
+            f"{path} is not a database of this project, or is damaged ({cause}): move it away, or change storage.url."
+        )
+    if "readonly" in cause or "unable to open" in cause:
+        return f"{path} cannot be written ({cause}): make it writable, or change storage.url."
+    if "full" in cause or "disk I/O" in cause:
+        return f"The disk that holds {path} is full ({cause}): free space, then resume the run; nothing saved is lost."
+    return f"The database {path} failed: {cause}."
+
+
+@asynccontextmanager
+async def _open_postgres(url: str) -> AsyncIterator[Database]:
+    try:
+        import psycopg  # an extra: most users have no PostgreSQL
+        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+    except ImportError as error:
+        raise ConfigError("PostgreSQL needs its driver: pip install 'agentflow[postgres]'.") from error
+    try:
+        address = make_url(url).set(drivername="postgresql+psycopg")
+    except ArgumentError as error:
+        raise ConfigError("storage.url is not a valid postgresql:// address.") from error
+    engine = create_async_engine(address)
+    try:
+        async with AsyncPostgresSaver.from_conn_string(url, serde=StrictSerializer()) as saver:
+            await saver.setup()
+            runs = RunStore(engine)
+            await runs.create()
+            yield Database(saver, runs)
+    except (psycopg.Error, SQLAlchemyError) as error:
+        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise StorageError(f"PostgreSQL at {address.host or 'the default host'} failed: {cause}.") from error
+    finally:
+        await engine.dispose()

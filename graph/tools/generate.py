@@ -1,0 +1,59 @@
+"""The `generate` tool: the model's own knowledge."""
+
+from pydantic import BaseModel, Field
+
+from graph.errors import ModelError, ToolError
+from graph.models.client import RoleModel
+from graph.prompt import Message, load_prompt
+from graph.tools.card import AgentTool, ToolCard, ToolExample
+from graph.tools.scope import current_scope
+
+
+class GenerateArgs(BaseModel):
+    """Arguments of `generate`."""
+
+    query: str = Field(description="a question that makes sense on its own", min_length=1)
+
+
+class GenerateTool(AgentTool):
+    """Answers from the model's own knowledge, without looking anything up."""
+
+    name: str = "generate"
+    description: str = "Answers a question from general knowledge; good for wording, definitions and explanations."
+    args_schema: type[BaseModel] = GenerateArgs
+    card: ToolCard = ToolCard(
+        limits="Cannot look up facts or compute reliably.",
+        best_practice="Put everything it needs to know into the query.",
+        examples=(
+            ToolExample(sub_goal="Explain what a leap year is", arguments={"query": "What is a leap year?"}),
+            ToolExample(
+                sub_goal="Name the language family of Finnish",
+                arguments={"query": "To which language family does Finnish belong?"},
+            ),
+        ),
+        timeout=120,
+        cacheable=False,
+    )
+    model: RoleModel
+
+    async def _arun(self, query: str) -> str:
+        """Ask the model.
+
+        Raises:
+            ToolError: the model server failed; the run goes on with the other tools.
+        """
+        scope = current_scope.get()
+        try:
+            call = await self.model.complete(
+                generate_messages(query), schema=None, deadline=scope.deadline, turn=scope.turn, on_token=scope.on_token
+            )
+        except ModelError as error:
+            raise ToolError(str(error)) from error
+        scope.calls.append(call)
+        return call.text.strip() or "(no answer)"
+
+
+def generate_messages(query: str) -> list[Message]:
+    """Return what the tool sends for `query`."""
+    prompt = load_prompt("generate")
+    return [prompt.system({}), prompt.final({"query": query})]

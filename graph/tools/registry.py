@@ -1,0 +1,157 @@
+"""The tools that a run is offered: built-ins, the user's own, and those of MCP servers."""
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_json_schema
+
+from graph.errors import ConfigError
+from graph.models.client import RoleModel
+from graph.state import ToolDescription
+from graph.tools.card import AgentTool, ToolCard
+from graph.tools.settings import ToolsSettings
+
+_BUILT_IN = {
+    "python": "graph.tools.python",
+    "search_corpus": "graph.tools.search_corpus",
+    "wikipedia": "graph.tools.wikipedia",
+    "web_search": "graph.tools.web_search",
+    "read_page": "graph.tools.read_page",
+}
+_PLAIN_CARD = ToolCard(limits="", best_practice="")
+"""For a user's or an MCP server's tool without a card."""
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """The tools on offer, and why others are not."""
+
+    tools: Mapping[str, BaseTool]
+    """By name, in the order of the prompts."""
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    """Enabled tools that cannot be offered now, with the reason."""
+
+    def card(self, name: str) -> ToolCard:
+        """Return a tool's card."""
+        tool = self.tools[name]
+        card = tool.card if isinstance(tool, AgentTool) else (tool.metadata or {}).get("card")
+        return card if isinstance(card, ToolCard) else _PLAIN_CARD
+
+    def describe(self) -> tuple[ToolDescription, ...]:
+        """Return what prompts say about the tools."""
+        return tuple(self._describe(name, tool) for name, tool in self.tools.items())
+
+    def _describe(self, name: str, tool: BaseTool) -> ToolDescription:
+        card = self.card(name)
+        return ToolDescription(
+            name=name,
+            description=" ".join(tool.description.split())[:400],
+            limits=card.limits,
+            best_practice=card.best_practice,
+            arguments=argument_schema(tool),
+            examples=tuple((example.sub_goal, example.arguments) for example in card.examples),
+            code_argument=card.code_argument,
+            version=card.version,
+        )
+
+    def only(self, names: Sequence[str]) -> "Toolbox":
+        """Return a toolbox with just these tools, in this order.
+
+        Raises:
+            ConfigError: one of them is not there.
+        """
+        for name in names:
+            if name not in self.tools:
+                why = self.unavailable.get(name) or f"known here are {', '.join(self.tools)}"
+                raise ConfigError(f"The tool {name!r} cannot be used: {why}.")
+        return Toolbox({name: self.tools[name] for name in names})
+
+
+def argument_schema(tool: BaseTool) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments, without titles."""
+    schema = tool.args_schema if isinstance(tool.args_schema, dict) else convert_to_json_schema(tool)
+    return {key: value for key, value in schema.items() if key in {"type", "properties", "required", "$defs", "anyOf"}}
+
+
+@asynccontextmanager
+async def open_toolbox(settings: ToolsSettings, generate: RoleModel | None) -> AsyncIterator[Toolbox]:
+    """Build the enabled tools, and keep the sessions of MCP servers open while the block runs.
+
+    Raises:
+        ConfigError: an unknown name in `enabled`, a custom tool that cannot be loaded, or an MCP server that does not
+            start.
+    """
+    found: dict[str, BaseTool] = {}
+    async with AsyncExitStack() as stack:
+        for address in settings.custom:
+            tool = _load_custom(address)
+            found[tool.name] = tool
+        for name, connection in settings.mcp.items():
+            for tool in await _open_mcp(stack, name, connection):
+                found[tool.name] = tool
+        offered, missing = _built_in(settings, generate)
+        found = {**offered, **found}
+        names = [*settings.enabled, *(name for name in found if name not in settings.enabled and name not in offered)]
+        for name in names:
+            if name not in found and name not in missing:
+                raise ConfigError(
+                    f"There is no tool {name!r}; known are {', '.join([*_BUILT_IN, 'generate', *found])}."
+                )
+        reasons = await asyncio.gather(*(_reason(found[name]) for name in names if name in found))
+        missing |= {name: why for name, why in zip((n for n in names if n in found), reasons, strict=True) if why}
+        yield Toolbox({name: found[name] for name in names if name not in missing}, missing)
+
+
+def _built_in(settings: ToolsSettings, generate: RoleModel | None) -> tuple[dict[str, BaseTool], dict[str, str]]:
+    found: dict[str, BaseTool] = {}
+    missing: dict[str, str] = {}
+    for name in settings.enabled:
+        if name == "generate":
+            from graph.tools.generate import GenerateTool  # here, as only runs with a model need it
+
+            if generate is None:
+                missing[name] = "it needs a model"
+            else:
+                found[name] = GenerateTool(model=generate)
+        elif name in _BUILT_IN:
+            module = importlib.import_module(_BUILT_IN[name])  # only enabled tools pay for their imports
+            found[name] = module.build(getattr(settings, name))
+    return found, missing
+
+
+async def _reason(tool: BaseTool) -> str | None:
+    return await tool.unavailable() if isinstance(tool, AgentTool) else None
+
+
+def _load_custom(address: str) -> BaseTool:
+    module_name, colon, attribute = address.partition(":")
+    if not colon:
+        raise ConfigError(f"The custom tool {address!r} must be written as module:object.")
+    try:
+        loaded: Any = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"The custom tool {address!r} cannot be loaded: {error}.") from error
+    if isinstance(loaded, Callable) and not isinstance(loaded, BaseTool):  # type: ignore[arg-type]
+        loaded = loaded()
+    if not isinstance(loaded, BaseTool):
+        raise ConfigError(
+            f"{address!r} is {type(loaded).__name__}, not a LangChain tool or a callable that returns one."
+        )
+    return loaded
+
+
+async def _open_mcp(stack: AsyncExitStack, name: str, connection: Mapping[str, object]) -> list[BaseTool]:
+    from langchain_mcp_adapters.client import MultiServerMCPClient  # slow to import, and few use it
+    from langchain_mcp_adapters.tools import load_mcp_tools
+
+    try:
+        client = MultiServerMCPClient({name: dict(connection)})  # type: ignore[dict-item]
+        session = await stack.enter_async_context(client.session(name))
+        return await load_mcp_tools(session)
+    except (OSError, ValueError, TypeError, ExceptionGroup) as error:
+        raise ConfigError(f"The MCP server {name!r} does not start: {error}.") from error
