@@ -95,7 +95,7 @@ class Runner:
         )
         await self._note_start(run, request)
         self._emit(on_event, run, request.question, resumed=False)
-        state = FlowInput(request=request, setup=self._setup())
+        state = FlowInput(request=request, setup=self.setup())
         return await self._drive(run, state, {"request": request, "setup": state["setup"]}, on_event)
 
     async def resume(self, run: str, *, on_event: OnEvent | None = None) -> Trajectory:
@@ -104,7 +104,7 @@ class Runner:
         Raises:
             ConfigError: there is no such run, it has ended, or it used a tool that is not there now.
         """
-        snapshot = await self.flow.aget_state(self._address(run))
+        snapshot = await self.flow.aget_state(self.address(run))
         state: FlowState = snapshot.values  # type: ignore[assignment]
         if "setup" not in state:
             raise ConfigError(f"The run {run} was interrupted before its first checkpoint: ask the question again.")
@@ -121,13 +121,14 @@ class Runner:
 
     async def drive_fork(self, run: str, *, on_event: OnEvent | None = None) -> Trajectory:
         """Run a trajectory that `graph.fork` has laid out."""
-        snapshot = await self.flow.aget_state(self._address(run))
+        snapshot = await self.flow.aget_state(self.address(run))
         state: FlowState = snapshot.values  # type: ignore[assignment]
         await self._note_start(run, state["request"])
         self._emit(on_event, run, state["request"].question, resumed=False)
         return await self._drive(run, None, state, on_event)
 
-    def _setup(self) -> Setup:
+    def setup(self) -> Setup:
+        """Return what a new run is started with."""
         config, budgets = self.config, self.config.budgets
         return Setup(
             tools=self.toolbox.describe(),
@@ -166,7 +167,8 @@ class Runner:
         rows = await self.database.runs.conversation(conversation)
         return tuple(Exchange(question=row.question, answer=row.answer or "") for row in rows)
 
-    def _address(self, run: str, max_turns: int | None = None) -> RunnableConfig:
+    def address(self, run: str, max_turns: int | None = None) -> RunnableConfig:
+        """Return LangGraph's address of a run."""
         limit = recursion_limit(self.config.budgets.max_turns if max_turns is None else max_turns)
         return {"configurable": {"thread_id": run}, "recursion_limit": limit}
 
@@ -207,7 +209,7 @@ class Runner:
         try:
             stream: AsyncIterator[Any] = self.flow.astream(
                 start,
-                self._address(run, setup.max_turns),
+                self.address(run, setup.max_turns),
                 context=context,
                 stream_mode=["custom", "values"],
                 durability=self.durability if self.database else None,
