@@ -1,0 +1,110 @@
+"""A new adapter in a running vLLM server: exact log-probabilities before, after and between versions."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from graph.errors import ConfigError, ModelError
+from graph.trace import Trajectory
+from tests.served_policy import Call, forward, gap, sample
+from tests.trajectories import make_trajectory
+from training.hot_load import load_adapter, loaded_adapters, unload_adapter, versioned_name
+from training.serve import VLLMServer
+from training.step import StepSettings, train_one_step
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.timeout(600),
+    # TRL 1.16 uses names that transformers has deprecated.
+    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.* is deprecated:FutureWarning"),
+]
+
+TEMPERATURE = 0.7
+EXACT = 1e-3
+PREFIX = "The memory of earlier turns holds facts about towns and rivers. " * 40
+"""Long enough for several blocks of the server's prefix cache."""
+
+
+def test_a_trained_adapter_answers_after_hot_load_and_old_versions_stay_right(
+    vllm_server: VLLMServer, tiny_model: Path, tmp_path: Path
+) -> None:
+    base = _sample(vllm_server, "planner")
+    assert len(base[0][0]) > 400
+    assert gap(base, forward(tiny_model, None, base, temperature=TEMPERATURE)) < EXACT
+
+    settings = StepSettings(learning_rate=5e-3, lora_rank=8)
+    adapters = {}
+    for version in (1, 2):
+        name = versioned_name("planner", version)
+        adapters[name] = train_one_step(
+            _trajectories(base, winner=version),
+            model=tiny_model,
+            out=tmp_path / name,
+            settings=settings,
+        )
+        load_adapter(vllm_server.base_url, name, adapters[name])
+    assert loaded_adapters(vllm_server.base_url) == {name: str(path) for name, path in adapters.items()}
+
+    for name, path in adapters.items():
+        calls = _sample(vllm_server, name)
+        assert gap(calls, forward(tiny_model, path, calls, temperature=TEMPERATURE)) < EXACT
+        assert gap(calls, forward(tiny_model, None, calls, temperature=TEMPERATURE)) > 10 * EXACT
+    again = _sample(vllm_server, "planner")
+    assert gap(again, forward(tiny_model, None, again, temperature=TEMPERATURE)) < EXACT
+
+    unload_adapter(vllm_server.base_url, "planner@v1")
+    body = {"model": "planner@v1", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
+    assert httpx.post(f"{vllm_server.base_url}/chat/completions", json=body, timeout=60).status_code == 404
+    unload_adapter(vllm_server.base_url, "planner@v2")
+    assert loaded_adapters(vllm_server.base_url) == {}
+
+
+def test_the_step_moves_the_policy_toward_the_rewarded_calls(
+    vllm_server: VLLMServer, tiny_model: Path, tmp_path: Path
+) -> None:
+    base = _sample(vllm_server, "planner")
+    settings = StepSettings(learning_rate=5e-3, lora_rank=8)
+    adapter = train_one_step(_trajectories(base, winner=1), model=tiny_model, out=tmp_path / "step", settings=settings)
+    before = forward(tiny_model, None, base, temperature=TEMPERATURE)
+    after = forward(tiny_model, adapter, base, temperature=TEMPERATURE)
+    change = [sum(new) - sum(old) for old, new in zip(before, after, strict=True)]
+    rewarded = [change[i] for i in range(len(base)) if i % 4 == 1]
+    others = [change[i] for i in range(len(base)) if i % 4 != 1]
+    assert sum(rewarded) / len(rewarded) > 0 > sum(others) / len(others)
+
+
+@pytest.mark.parametrize(
+    ("name", "directory", "error"),
+    [
+        ("planner", "planner", ConfigError),
+        ("planner@v9", "planner@v8", ConfigError),
+        ("planner@v9", "planner@v9", ModelError),
+    ],
+)
+def test_a_name_that_is_no_version_or_a_directory_that_is_not_its_own_is_refused(
+    vllm_server: VLLMServer, tmp_path: Path, name: str, directory: str, error: type[Exception]
+) -> None:
+    (tmp_path / directory).mkdir()
+    with pytest.raises(error):
+        load_adapter(vllm_server.base_url, name, tmp_path / directory)
+    assert name not in loaded_adapters(vllm_server.base_url)
+
+
+def _sample(server: VLLMServer, model: str) -> list[Call]:
+    """Two questions, four samples each, after a shared prefix that is in the cache from the first call on."""
+    return [
+        sample(server.base_url, model, f"{PREFIX} Question {question}?", temperature=TEMPERATURE, seed=seed)
+        for question in range(2)
+        for seed in range(4)
+    ]
+
+
+def _trajectories(calls: list[Call], *, winner: int) -> list[Trajectory]:
+    """One group a question, one call a trajectory; the `winner`-th of each group is rewarded."""
+    return [
+        make_trajectory(
+            str(i), group=str(i // 4), reward=float(i % 4 == winner), planner_calls=[call], temperature=TEMPERATURE
+        )
+        for i, call in enumerate(calls)
+    ]

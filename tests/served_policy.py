@@ -1,0 +1,56 @@
+"""What a served policy answers, and what the same weights say in a forward pass of transformers and PEFT."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+
+Call = tuple[list[int], list[int], list[float]]
+"""Prompt ids, completion ids and log-probabilities of one sampled call."""
+
+
+def sample(base_url: str, model: str, text: str, *, temperature: float, seed: int, max_tokens: int = 24) -> Call:
+    """One planner-like call: sampled without constraint, its ids and log-probabilities as the server returns them."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": "system", "content": "Plan the next step."}, {"role": "user", "content": text}],
+        "temperature": temperature,
+        "seed": seed,
+        "max_tokens": max_tokens,
+        "logprobs": True,
+        "return_token_ids": True,
+    }
+    response = httpx.post(f"{base_url}/chat/completions", json=body, timeout=120)
+    assert response.is_success, response.text
+    answer = response.json()
+    choice = answer["choices"][0]
+    return (
+        answer["prompt_token_ids"],
+        choice["token_ids"],
+        [token["logprob"] for token in choice["logprobs"]["content"]],
+    )
+
+
+def forward(model: Path, adapter: Path | None, calls: Sequence[Call], *, temperature: float) -> list[list[float]]:
+    """The log-probabilities of the calls' completions under the base model, or under its adapter, in float32."""
+    network: torch.nn.Module = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    if adapter is not None:
+        network = PeftModel.from_pretrained(network, str(adapter))
+    network.eval()
+    found = []
+    with torch.no_grad():
+        for prompt_ids, completion_ids, _ in calls:
+            logits = network(input_ids=torch.tensor([prompt_ids + completion_ids])).logits[0, len(prompt_ids) - 1 : -1]
+            scores = (logits / temperature).log_softmax(-1)
+            found.append(scores.gather(1, torch.tensor(completion_ids)[:, None])[:, 0].tolist())
+    return found
+
+
+def gap(calls: Sequence[Call], expected: Sequence[Sequence[float]]) -> float:
+    """The largest difference between the calls' log-probabilities and the expected ones."""
+    pairs = zip(calls, expected, strict=True)
+    return max(abs(a - b) for (_, _, logprobs), row in pairs for a, b in zip(logprobs, row, strict=True))

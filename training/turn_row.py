@@ -1,0 +1,66 @@
+"""One planner call as training data."""
+
+import math
+from dataclasses import dataclass
+
+from graph.errors import TraceError
+from graph.trace import TracedCall, Trajectory
+
+PLANNER = "planner"
+_RESHAPING = {"top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias"}
+"""Fields of a request under which tokens come from another distribution than the policy's own."""
+
+
+@dataclass(frozen=True)
+class TurnRow:
+    """What the policy saw and sampled in one turn. Ids are the server's own: text is never tokenised again."""
+
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    """The sampled tokens, end-of-sequence token included where it was sampled. May be empty."""
+    logprobs: tuple[float, ...]
+    """log pi_old of `completion_ids`, of the distribution scaled by `temperature`; same length."""
+    temperature: float
+    trajectory: str
+    """Id of the trajectory that the call belongs to."""
+    group: str | None
+    """Id of the trajectory's group; None for a trajectory that is compared with no other."""
+
+
+def rows_of(trajectory: Trajectory) -> tuple[TurnRow, ...]:
+    """Return the planner calls of a trajectory in order, one row per turn.
+
+    A trajectory without planner calls (answered with `max_turns = 0`) has none. Raises `TraceError` for a call that
+    cannot be trained on exactly: a trajectory with a turn left out would be weighted by the wrong number of turns.
+    """
+    calls = [call for call in trajectory.calls if call.role == PLANNER]
+    return tuple(_row(trajectory, position, call) for position, call in enumerate(calls))
+
+
+def _row(trajectory: Trajectory, position: int, call: TracedCall) -> TurnRow:
+    name = f"Planner call {position} of trajectory {trajectory.id}"
+    if call.prompt_ids is None or call.completion_ids is None or call.logprobs is None:
+        raise TraceError(f"{name} has no token ids or log-probabilities: record it from a server that returns them.")
+    if len(call.completion_ids) != len(call.logprobs):
+        raise TraceError(
+            f"{name} has {len(call.completion_ids)} tokens but {len(call.logprobs)} log-probabilities: record it again."
+        )
+    if not all(math.isfinite(value) for value in call.logprobs):
+        raise TraceError(f"{name} has a log-probability that is not a finite number: record it again.")
+    if call.sampling.get("constrained"):
+        raise TraceError(f'{name} was sampled under a schema: record it with models.planner.structured = "off".')
+    temperature = float(call.sampling.get("temperature") or 0.0)
+    if temperature == 0.0:
+        raise TraceError(f"{name} was not sampled: record it with models.planner.temperature above 0.")
+    if call.sampling.get("top_p", 1.0) != 1.0:
+        raise TraceError(f"{name} was sampled from a cut distribution: record it with models.planner.top_p = 1.")
+    if reshaped := _RESHAPING.intersection(call.sampling.get("extra", {})):
+        raise TraceError(f"{name} was sampled with {', '.join(sorted(reshaped))}: record it without.")
+    return TurnRow(
+        prompt_ids=call.prompt_ids,
+        completion_ids=call.completion_ids,
+        logprobs=call.logprobs,
+        temperature=temperature,
+        trajectory=trajectory.id,
+        group=trajectory.group,
+    )
