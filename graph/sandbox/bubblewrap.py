@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from graph.sandbox.child.lockdown import DEVICES, SHARED_MEMORY
 from graph.sandbox.child.namespaces import DISK_MB, INSIDE_ID, SHARED_MB
@@ -29,6 +30,8 @@ def bubblewrap_command(
         command += ["--unshare-user", "--uid", str(INSIDE_ID), "--gid", str(INSIDE_ID)]
     for path, size in ((home, DISK_MB), (SHARED_MEMORY, SHARED_MB)):
         command += ["--perms", "1777", "--size", str(size << 20), "--tmpfs", path]
+    for parent in sorted({str(parent) for path in readable for parent in Path(path).parents} - {"/"}):
+        command += ["--perms", "0755", "--dir", parent]  # else it copies the mode of /root
     for path in readable:
         command += ["--ro-bind", path, path]
     for path in DEVICES:

@@ -1,6 +1,7 @@
 """Finding the strongest isolation that holds on this machine, by trying to break it."""
 
 import asyncio
+import platform
 import socket
 import tempfile
 import threading
@@ -58,6 +59,8 @@ def detect_level(settings: PythonSettings) -> Level:
 
 
 def _detect(settings: PythonSettings) -> Level | SandboxError:
+    if platform.system() != "Linux":
+        return SandboxError(f"The python tool's sandbox needs Linux, and this is {platform.system()}; use a Linux machine.")
     reasons = []
     for level in (Level.BUBBLEWRAP, Level.NAMESPACES):
         reason = why_not(level)
@@ -94,7 +97,10 @@ def why_not(level: Level) -> str | None:
 
 def _remedy() -> str:
     """Say what would make a level work on this machine."""
-    for name, wanted in (("kernel/apparmor_restrict_unprivileged_userns", "0"), ("kernel/unprivileged_userns_clone", "1")):
+    for name, wanted in (
+        ("kernel/apparmor_restrict_unprivileged_userns", "0"),
+        ("kernel/unprivileged_userns_clone", "1"),
+    ):
         path = Path("/proc/sys") / name
         if path.exists() and path.read_text(encoding="ascii").strip() != wanted:
             return f"an administrator can allow it with `sysctl {name.replace('/', '.')}={wanted}`"

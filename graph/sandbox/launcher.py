@@ -9,8 +9,8 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from graph.errors import SandboxError
 from graph.sandbox.command import environment, outside_command
@@ -19,7 +19,6 @@ from graph.sandbox.output import Excerpt
 from graph.sandbox.records import Records
 from graph.sandbox.result import Limit, RunResult
 
-_HOME = "/sandbox"
 _STREAM_BYTES = 200_000
 """Bytes kept of each output stream."""
 _FLOOD_BYTES = 32 << 20
@@ -37,14 +36,23 @@ async def run_python(code: str, *, timeout: float, memory_mb: int, level: Level)
     On cancellation everything is killed before the cancellation goes on. Raises SandboxError where the sandbox itself
     cannot be had.
     """
-    own_directory = tempfile.TemporaryDirectory(prefix="agentflow-", ignore_cleanup_errors=True)
-    with own_directory if level is Level.RLIMITS_ONLY else nullcontext(_HOME) as home:
-        async with _started(level, home=os.path.realpath(home), timeout=timeout, memory_mb=memory_mb) as run:
+    with _home(level) as home:
+        async with _started(level, home=home, timeout=timeout, memory_mb=memory_mb) as run:
             await run.send(code.encode("utf-8", "surrogatepass"))
             started = time.monotonic()
             limit = await run.finish(timeout)
             seconds = time.monotonic() - started
     return _result(run, limit, seconds)
+
+
+@contextmanager
+def _home(level: Level) -> Iterator[str]:
+    """Provide the private directory: in memory, inside the sandbox, or on disk where there is no inside."""
+    if level is not Level.RLIMITS_ONLY:
+        yield "/sandbox"
+        return
+    with tempfile.TemporaryDirectory(prefix="agentflow-", ignore_cleanup_errors=True) as home:
+        yield os.path.realpath(home)
 
 
 class _Run:

@@ -25,11 +25,9 @@ def _collect(setup: Setup) -> None:
     if backend is not None:
         os.chdir(setup.home)
         backend.show()
-    found = []
     with os.scandir(setup.home) as entries:
-        for entry in entries:
-            if entry.name.endswith(".png") and entry.is_file(follow_symlinks=False):
-                found.append((entry.stat().st_mtime_ns, entry.path))
+        images = [entry for entry in entries if entry.name.endswith(".png") and entry.is_file(follow_symlinks=False)]
+        found = [(entry.stat().st_mtime_ns, entry.path) for entry in images]
     for _, path in sorted(found)[:FIGURES]:
         with open(path, "rb") as file:
             content = file.read(FIGURE_BYTES + 1)

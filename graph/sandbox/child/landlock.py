@@ -57,8 +57,8 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         os.close(descriptor)
 
 
-def restrict(*, readable: list[str], writable: list[str]) -> None:
-    """Enter a domain that reads and executes `readable`, does all but device making in `writable`, and no more.
+def restrict(*, readable: list[str], listable: list[str], writable: list[str]) -> None:
+    """Enter a domain that reads and executes `readable`, lists `listable`, may do all but make devices in `writable`.
 
     Needs no_new_privs. Raises OSError where Landlock is absent or switched off.
     """
@@ -74,6 +74,8 @@ def restrict(*, readable: list[str], writable: list[str]) -> None:
     try:
         for path in readable:
             _allow(ruleset, path, _EXECUTE | _READ_FILE | _READ_DIR)
+        for path in listable:
+            _allow(ruleset, path, _READ_DIR)
         for path in writable:
             _allow(ruleset, path, handled & ~_MAKE_DEVICES)
         raw_syscall("landlock_restrict_self", _RESTRICT_SELF, ruleset, 0)

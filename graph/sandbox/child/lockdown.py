@@ -25,7 +25,7 @@ def lock_down(setup: Setup) -> None:
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     _limit(setup)
     if setup.level == "namespaces":
-        landlock.restrict(readable=setup.readable, writable=[setup.home, SHARED_MEMORY, *DEVICES])
+        landlock.restrict(readable=setup.readable, listable=["/"], writable=[setup.home, SHARED_MEMORY, *DEVICES])
     if setup.level != "rlimits-only":
         seccomp.restrict()
 

@@ -72,7 +72,7 @@ def _become_script(path: str, setup: Setup) -> None:
     sys.stderr = _stream(2)
     sys.argv = [path]
     sys.path[:] = [setup.home, *sys.path[1:], *setup.site, os.path.join(_HERE, "backend")]
-    sys.excepthook = _show
+    sys.excepthook = lambda _, error, trace: _show(error, trace, path)
     sys.set_int_max_str_digits(0)  # time is limited anyway, and long numbers are a usual result here
     _add_site_builtins()
     for name in [name for name in sys.modules if name == "child" or name.startswith("child.")]:
@@ -115,19 +115,17 @@ def _is_silenced(code: bytes, last: ast.Expr) -> bool:
     return lines[last.end_lineno - 1][last.end_col_offset :].lstrip().startswith(b";")
 
 
-def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _show(error: BaseException, trace: TracebackType | None, path: str) -> None:
     """Print an exception with the frames of the user's code only; a library's own are noise to its caller."""
     import traceback  # late: most runs raise nothing
 
-    described = traceback.TracebackException(kind, error, trace, compact=True)
+    described = traceback.TracebackException(type(error), error, trace, compact=True)
     pending: list[traceback.TracebackException | None] = [described]
     while pending:
         part = pending.pop()
         if part is None:
             continue
-        own = [frame for frame in part.stack if frame.filename == sys.argv[0]]
-        foreign = [frame for frame in part.stack if not frame.filename.startswith(_HERE)]
-        part.stack = traceback.StackSummary.from_list(own or foreign)
+        part.stack = traceback.StackSummary.from_list([frame for frame in part.stack if frame.filename == path])
         pending += [part.__cause__, part.__context__, *(part.exceptions or ())]
     text = "".join(described.format())
     if not described.stack:  # a syntax error has no frames: no heading for them either

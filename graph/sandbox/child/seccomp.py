@@ -39,7 +39,8 @@ _X86_64 = (
     303, 304, 300,  # name_to_handle_at, open_by_handle_at, fanotify_init
     319, 29, 68, 64, 240,  # memfd_create, shmget, msgget, semget, mq_open
     170, 171, 164, 227, 305, 159, 153,  # host and domain name, the clocks, vhangup
-    172, 173, 154, 134, 136, 139, 212, 180,  # iopl, ioperm, modify_ldt, uselib, ustat, sysfs, lookup_dcookie, nfsservctl
+    172, 173, 154, 134, 136, 139,  # iopl, ioperm, modify_ldt, uselib, ustat, sysfs
+    212, 180,  # lookup_dcookie, nfsservctl
     279, 256,  # move_pages, migrate_pages
 )
 _AARCH64 = (
@@ -106,5 +107,5 @@ def program(machine: str) -> list[_Instruction]:
 def restrict() -> None:
     """Install the filter for this process and its descendants. Needs no_new_privs; raises OSError where refused."""
     lines = program(os.uname().machine)
-    instructions = (_Filter * len(lines))(*lines)
+    instructions = (_Filter * len(lines))(*(_Filter(*line) for line in lines))
     prctl(PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(_Program(len(lines), instructions)))

@@ -14,9 +14,9 @@ _saved: WeakSet[Figure] = WeakSet()
 class FigureCanvas(FigureCanvasAgg):
     """Agg, remembering which figures the code saved itself, so that none is kept twice."""
 
-    def print_png(self, filename_or_obj: Any, **kwargs: Any) -> None:
-        """Save as PNG."""
-        super().print_png(filename_or_obj, **kwargs)
+    def print_png(self, filename_or_obj: Any, *, metadata: Any = None, pil_kwargs: Any = None, **_: Any) -> None:
+        """Save as PNG. Matplotlib hands a backend that is not its own what the figure has applied already, too."""
+        super().print_png(filename_or_obj, metadata=metadata, pil_kwargs=pil_kwargs)  # type: ignore[no-untyped-call]
         if isinstance(filename_or_obj, str | os.PathLike):
             folder = os.path.dirname(os.path.abspath(filename_or_obj))
             if folder == os.environ.get("HOME"):
