@@ -1,0 +1,25 @@
+"""The name that sites see."""
+
+from importlib import metadata
+
+import pytest
+
+from graph.tools.user_agent import user_agent
+
+
+def test_name_version_and_library_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AGENTFLOW_CONTACT", raising=False)
+    assert user_agent().startswith(f"AgentFlow/{metadata.version('agentflow')} (")
+    assert user_agent().endswith(f"python-httpx/{metadata.version('httpx')}")
+
+
+def test_operator_s_contact_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTFLOW_CONTACT", "ops@example.org")
+    assert "(ops@example.org; " in user_agent()
+
+
+@pytest.mark.parametrize("contact", ["a\r\nX-Evil: 1", "caf\u00e9@example.org"])
+def test_contact_that_no_header_can_hold_is_left_out(monkeypatch: pytest.MonkeyPatch, contact: str) -> None:
+    monkeypatch.setenv("AGENTFLOW_CONTACT", contact)
+    assert contact not in user_agent()
+    assert "\n" not in user_agent()
