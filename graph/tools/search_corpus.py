@@ -90,9 +90,15 @@ def _sections(hits: list[Hit], query: str) -> list[str]:
         budget = min(left, _OTHER_BUDGET if sections else _FIRST_BUDGET)
         passages = best_passages(hit.text, query, budget_chars=budget, passage_chars=200) if budget > 40 else []
         left -= sum(map(len, passages))
-        heading = f"{number}. {hit.title or hit.id} ({hit.source})"
+        heading = f"{number}. {_heading(hit)}"
         sections.append("\n".join([heading, " … ".join(passages)] if passages else [heading]))
     return sections
+
+
+def _heading(hit: Hit) -> str:
+    """Title and source, once where the source names the title."""
+    title = hit.title or hit.id
+    return hit.source if title in hit.source else f"{title} ({hit.source})"
 
 
 def build(settings: CorpusSettings) -> SearchCorpusTool:
