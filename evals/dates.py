@@ -44,6 +44,13 @@ def mentioned_dates(text: str) -> frozenset[date]:
     return frozenset().union(*found)
 
 
+def without_dates(text: str) -> str:
+    """A plain text in which no day or year of a date can be taken for a number of its own."""
+    for form in _FORMS:
+        text = form.sub("that date", text)
+    return text
+
+
 def _meant(match: re.Match[str]) -> frozenset[date]:
     parts = match.groupdict()
     if parts.get("a"):

@@ -30,7 +30,7 @@ _COMMANDS = {
     r"\circ": "°", r"\pi": "pi", r"\approx": "≈", r"\displaystyle": "",
 }  # fmt: skip
 _COMMAND = re.compile("|".join(rf"{re.escape(command)}(?![a-zA-Z])" for command in _COMMANDS))
-_BOLD = re.compile(r"(?<![\w*])(\*\*|__|\*)(?=[^\s*_])([^*\n]{0,300}?[^\s*])\1(?![\w*])")
+_BOLD = re.compile(r"(?<![\w*])(\*\*|__|\*)(?=[^\s*_])([^*\n]{0,300}?[^\s*])\1(?![\w*]|\.\w)")
 
 _DOTTED = re.compile(r"(?<=[^\W\d])\.(?=\s|$|[^\W\d])")
 _ARTICLE = re.compile(r"^(?:the|an?) +(?=\S)")
@@ -50,6 +50,7 @@ def key(text: str) -> str:
     text = plain(text).casefold().replace('"', "").replace("&", " and ")
     text = "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
     text = re.sub(r",(?=\s|$)", " ", _DOTTED.sub("", text))
+    text = re.sub(r"([\^_])\((\w+)\)", r"\1\2", text)
     text = _EXCLAIMED.sub("", " ".join(text.split()).rstrip(" ,;:.?"))
     text = re.sub(r"^'(.*)'$", r"\1", text)
     return _ARTICLE.sub("", text)

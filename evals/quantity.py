@@ -21,6 +21,7 @@ _EXPONENT = 1000
 _APPROXIMATE = re.compile(
     r"^(?:(?:approximately|approx\.?|about|around|roughly|circa|ca\.?)(?= )|≈|~) ?", re.IGNORECASE
 )
+_LEAD = re.compile(r"^(?:exactly|just|only|precisely|a total of|in total|total|day|number|no\.) ", re.IGNORECASE)
 _VARIABLE = re.compile(r"^(?:[a-z] ?)?= ?", re.IGNORECASE)
 _SIGN = re.compile(r"^(?:([+-])|(?:minus|negative) ) ?", re.IGNORECASE)
 _MONEY = re.compile(r"^(US ?\$|\$|€|£|¥|USD|EUR|GBP) ?(?=[-+\d.])")
@@ -65,7 +66,7 @@ def quantity(text: str, *, expression: bool = False) -> Quantity | None:
 
     With `expression` the text may also be arithmetic that is not worked out.
     """
-    text = _APPROXIMATE.sub("", _VARIABLE.sub("", _bare(text)))
+    text = _LEAD.sub("", _APPROXIMATE.sub("", _VARIABLE.sub("", _bare(text))))
     negative, money, rest = _prefix(text)
     found = _core(rest)
     if found is not None:
@@ -117,9 +118,8 @@ def equal(candidate: Quantity, reference: Quantity) -> bool:
 
 def _bare(text: str) -> str:
     text = text.strip().rstrip(" .;,").replace("(s)", "s")
-    while len(text) > 2 and text[0] == "(" and text.find(")") == len(text) - 1:
-        text = text[1:-1].strip()
-    return text
+    match = re.fullmatch(r"\(([^()]+)\)|\[([^\[\]]+)\]", text)
+    return (match[1] or match[2]).strip() if match else text
 
 
 def _prefix(text: str) -> tuple[bool, str, str]:

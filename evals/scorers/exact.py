@@ -8,11 +8,11 @@ claimed.
 import re
 from collections.abc import Sequence
 
-from evals.dates import mentioned_dates, read_date
+from evals.dates import mentioned_dates, read_date, without_dates
 from evals.equality import reference_number, same
 from evals.final_answer import HEDGE, final_answer
 from evals.normalise import key, plain
-from evals.quantity import equal, mentioned, quantity
+from evals.quantity import Quantity, equal, mentioned, quantity
 from evals.score import Score
 
 _SENTENCE = re.compile(
@@ -25,7 +25,8 @@ _NEGATION = re.compile(
 )
 _DENIED = re.compile(r"(?:\bnot|n't) (\S.*)", re.IGNORECASE)
 _STATED = re.compile(
-    r".*(?:\b(?:is|are|was|were|be|equals?|totals?|called|named)\b|=|: )\s*(?:equal to |called |named |on |in )?(\S.*)",
+    r".*(?:\b(?:is|are|was|were|be|equals?|totals?|called|named|on an?)\b|=|: )\s*"
+    r"(?:equal to |called |named |on |in )?(\S.*)",
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(r"(\S.{0,200}?) (?:is|are|was|were) (?:the|an?|where|who|what)\b", re.IGNORECASE)
@@ -99,15 +100,21 @@ def _with_aside(text: str, aside: str, reference: str, accepted: Sequence[str]) 
     if main is None:
         # "24 May 1883 (Thursday)" is clear; "Paris (Texas)" may be another Paris
         return True if read_date(plain(reference)) and not mentioned(aside) else None
-    own = quantity(text)
     others = [other for other in mentioned(aside) if not equal(other, main)]
-    converted = own is not None and own.unit and all(other.unit not in ("", own.unit) for other in others)
-    return not others or bool(converted)
+    own = quantity(text)
+    if not others or not own or not own.unit:
+        return not others
+    # "180.3 cm (5 ft 11 in)" says it in other units; "508 minutes (8 hours 28 minutes)" may, but in its own as well
+    return True if all(other.unit not in ("", own.unit) for other in others) else _other_units(others, own.unit)
+
+
+def _other_units(others: list[Quantity], own: str) -> bool | None:
+    return None if any(other.unit not in ("", own) for other in others) else False
 
 
 def _sentence(text: str, reference: str) -> bool | None:
     """What a sentence says of the reference: True where it plainly states it, None where it mentions it otherwise."""
-    hedged = HEDGE.search(text) is not None
+    hedged = HEDGE.search(text) is not None or text.endswith("?")
     if (match := _DENIED.search(text)) and same(match[1], reference):
         return False
     if not hedged and not _NEGATION.search(text) and _states(text, reference):
@@ -116,16 +123,20 @@ def _sentence(text: str, reference: str) -> bool | None:
 
 
 def _states(text: str, reference: str) -> bool:
+    """Whether a sentence without hedge or denial says the reference where a sentence says its answer."""
     if (match := _STATED.fullmatch(text)) and same(match[1], reference):
         return True
-    number = quantity(plain(reference))
-    if number is None:
-        dates = read_date(plain(reference))
-        if dates:
-            match = re.fullmatch(r".*\bon (\S.*)", text)
-            return match is not None and same(match[1], reference) is True
-        match = _SUBJECT.match(text)
+    if read_date(plain(reference)):
+        match = re.fullmatch(r".*\bon (\S.*)", text)
         return match is not None and same(match[1], reference) is True
+    number = quantity(plain(reference))
+    if (match := _SUBJECT.match(text)) and same(match[1], reference):
+        return number is None or not mentioned(text[match.end() :])
+    return number is not None and _states_number(without_dates(text), number)
+
+
+def _states_number(text: str, number: Quantity) -> bool:
+    """Whether the one number of a sentence is the reference and a verb states it: "there are 5 of them"."""
     found = mentioned(text)
     if len({(other.value, other.percent) for other in found}) != 1 or not equal(found[0], number):
         return False

@@ -143,6 +143,16 @@ RIGHT = [
     ("The name of the ship is the Pequod.", "Pequod"),
     ("20 July 1969 was a Sunday.", "Sunday"),
     ("Ljubljana is the capital of Slovenia.", "Ljubljana"),
+    ("There are 991 days between 3 March 2021 and 19 November 2023.", "991 days"),
+    ("42 is the number of days.", "42"),
+    ("It was published on a Wednesday.", "Wednesday"),
+    ("exactly 42", "42"),
+    ("a total of 5", "5"),
+    ("[42]", "42"),
+    ("x^2+1", "x^{2}+1"),
+    (r"\sqrt{2}", "sqrt(2)"),
+    (r"\sqrt{16}", r"\sqrt{16}"),
+    ("4", r"\sqrt{16}"),
 ]
 
 WRONG = [
@@ -226,6 +236,9 @@ WRONG = [
     ("at least 42", "42"),
     ("42+", "42"),
     ("42 is wrong", "41"),
+    ("Is it 42?", "42"),
+    ("The number is 42?", "42"),
+    ("508 minutes (28 minutes)", "508 minutes"),
     # dates
     ("18 November 2023", "2023-11-19"),
     ("19 November 2022", "2023-11-19"),
@@ -256,6 +269,9 @@ UNGRADED = [
     ("I considered 42 cases and then stopped.", "42"),
     ("04/05/2023", "2023-05-04"),
     ("Paris (Texas)", "Paris"),
+    ("508 minutes (8 hours and 28 minutes)", "508 minutes"),
+    ("42 is the number after 41", "42"),
+    ("There are 5 letters in the first word and 7 in the second", "5"),
     ("Ahab commands the Pequod, and Gardiner commands the Rachel", "Pequod"),
 ]
 
