@@ -181,3 +181,9 @@ def test_twelve_readers_while_the_index_is_rebuilt(index: CorpusIndex) -> None:
         finally:
             stop.set()
         assert all(reader.result() > 0 for reader in readers)
+
+
+def test_builds_at_once_take_turns(index: CorpusIndex) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda n: build_index(DOCUMENTS[:n], index.path), (1, 2, 3, 4))) == [1, 2, 3, 4]
+    assert index.info().documents in {1, 2, 3, 4}
