@@ -11,7 +11,7 @@ import httpx
 from langchain_core.language_models import BaseChatModel
 
 from graph.config import ROLES, FlowConfig, ModelConfig, Role
-from graph.engine.info import EngineInfo
+from graph.engine import ROLE_SLOTS, EngineInfo, ensure_engine
 from graph.errors import ConfigError
 from graph.models.client import RoleModel
 from graph.models.server import ServerInfo, probe_server
@@ -44,8 +44,6 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
     async with httpx.AsyncClient(timeout=_DEFAULT_SECONDS) as http:
         engine = None
         if any(_is_local(model) for model in configs.values()):
-            from graph.engine import ensure_engine
-
             engine = await asyncio.to_thread(ensure_engine, config.local, on_progress=on_notice)
         servers = await _probe(configs, http)
         models: dict[Role, RoleModel] = {}
@@ -99,8 +97,6 @@ async def _probe(configs: Mapping[Role, ModelConfig], http: httpx.AsyncClient) -
 
 
 def _open_local(role: Role, config: ModelConfig, engine: EngineInfo, http: httpx.AsyncClient) -> RoleModel:
-    from graph.engine import ROLE_SLOTS
-
     # return_progress: without it the server notices a cancelled request only after the whole prompt was prefilled
     extra = {"id_slot": ROLE_SLOTS[role], "return_progress": True, **_PLAIN_SAMPLING, **config.extra}
     named = config.model_copy(update={"model": engine.model, "extra": extra})
