@@ -9,7 +9,8 @@ from sqlalchemy import JSON, Column, Float, Integer, MetaData, String, Table, Te
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from graph.errors import StorageError
+from graph.errors import ConfigError, StorageError
+from graph.storage.owner import is_gone, this_process
 from graph.trace import Trajectory
 
 Status = Literal["running", "finished", "failed", "cancelled"]
@@ -28,6 +29,7 @@ RUNS = Table(
     Column("turns", Integer),
     Column("seconds", Float),
     Column("error", Text),
+    Column("owner", Text),
     Column("tags", JSON, nullable=False),
     Column("created", Float, nullable=False, index=True),
     Column("updated", Float, nullable=False),
@@ -44,15 +46,22 @@ class RunRow:
     parent: str | None
     question: str
     status: Status
-    """`running` also when its process died: it can be resumed."""
+    """`running` also when its process died: `interrupted` tells."""
     stop: str | None
     answer: str | None
     turns: int | None
     seconds: float | None
     error: str | None
+    owner: str | None
+    """Mark of the process that drives it, or drove it last."""
     tags: list[str]
     created: float
     updated: float
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the process that drove it is gone without a word."""
+        return self.status == "running" and is_gone(self.owner)
 
 
 _ROW = [RUNS.c[name] for name in RunRow.__dataclass_fields__]
@@ -81,16 +90,27 @@ class RunStore:
             "parent": parent,
             "tags": list(tags),
             "status": "running",
+            "owner": this_process(),
             "created": now,
             "updated": now,
         }
         await self._write(insert(RUNS).values(row))
 
     async def resume(self, run: str) -> None:
-        """Note that a run goes on."""
-        await self._write(
-            update(RUNS).where(RUNS.c.id == run).values(status="running", error=None, updated=time.time())
-        )
+        """Note that a run goes on in this process.
+
+        Raises:
+            ConfigError: it still goes on in another one.
+        """
+        row = await self.get(run)
+        if row is None:
+            return
+        busy = row.status == "running" and row.owner != this_process() and not row.interrupted
+        values = {"status": "running", "error": None, "owner": this_process(), "updated": time.time()}
+        # Of two that resume it at once, one claims it.
+        seen = RUNS.c.id == row.id, RUNS.c.owner.is_not_distinct_from(row.owner), RUNS.c.updated == row.updated
+        if busy or not await self._write(update(RUNS).where(*seen).values(values)):
+            raise ConfigError(f"The run {run} still goes on in another process: stop that one, or wait for its end.")
 
     async def finish(self, run: str, status: Status, trajectory: Trajectory, *, error: str | None = None) -> None:
         """Write how a run ended, with its trajectory."""
@@ -142,10 +162,11 @@ class RunStore:
         text = rows[0]["trajectory"] if rows else None
         return Trajectory.model_validate_json(text) if text else None
 
-    async def _write(self, statement: Any) -> None:
+    async def _write(self, statement: Any) -> int:
+        """Return how many rows were written."""
         try:
             async with self._engine.begin() as connection:
-                await connection.execute(statement)
+                return int((await connection.execute(statement)).rowcount)
         except SQLAlchemyError as error:
             raise StorageError(f"The table of runs cannot be written: {_cause(error)}.") from error
 
