@@ -124,26 +124,28 @@ def _running_state(home: EngineHome) -> EngineState | None:
     try:
         return await_ready(home, pid=None)
     except ConfigError:
-        _stop(home)
+        _stop(home, signals=(signal.SIGKILL,))
         return None
 
 
-def _stop(home: EngineHome) -> bool:
+def _stop(home: EngineHome, *, signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGKILL)) -> bool:
     """End the engine in `home`, by force if it must be. True if one ran. To be called under the start lock."""
     if not home.engine_lives():
         home.state_path.unlink(missing_ok=True)
         return False
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    found: EngineState | None = None
+    for number in signals:
         deadline = time.monotonic() + _STOP_SECONDS
         signalled = False
         while time.monotonic() < deadline:
-            state = home.read_state()
             # An engine in its first moments holds its lock but has not said who it is.
-            if not signalled and state is not None and runs(state):
-                os.kill(state.pid, number)
+            found = home.read_state() or found
+            if not signalled and found is not None and runs(found):
+                os.kill(found.pid, number)
                 signalled = True
             time.sleep(_PAUSE)
-            if not home.engine_lives():
+            # It lets go of its lock a moment before it is gone.
+            if not home.engine_lives() and (found is None or not runs(found)):
                 home.state_path.unlink(missing_ok=True)
                 return True
     raise ConfigError(

@@ -92,7 +92,8 @@ def _environment() -> dict[str, str]:
 
 
 def _last_words(home: EngineHome) -> str:
-    """The line of the log that says most about an end: the last one that llama.cpp marks as an error, else the last."""
+    """What the log says of an end: the first line that llama.cpp marks as an error (the rest follow from it), or else
+    its last line."""
     try:
         lines = [line.strip() for line in home.log_path.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
@@ -100,4 +101,4 @@ def _last_words(home: EngineHome) -> str:
     if not lines:
         return "it left no word, as a process does that was killed for lack of memory"
     errors = [line.partition(" E ")[2].strip() for line in lines if " E " in line]
-    return (errors or lines)[-1].rstrip(".")
+    return (errors[0] if errors else lines[-1]).rstrip(".")

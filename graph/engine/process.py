@@ -32,7 +32,7 @@ request lets go after about a second."""
 _HTTP_THREADS = 64
 """Waiting requests hold one each; some must be left for the health check."""
 _POLL_SECONDS = 2.0
-_SHUTDOWN_SECONDS = 5.0
+_SHUTDOWN_SECONDS = 1.0
 _COUNTER = re.compile(r"^llamacpp:(\w+) (\S+)$", re.MULTILINE)
 
 
@@ -102,11 +102,10 @@ def _serve(request: EngineRequest, home: EngineHome, stop: threading.Event) -> N
     sys.stdout.write(f"ready on port {state.port} with {restored} restored slots\n")
     sys.stdout.flush()
     _watch(server, home, stop)
-    # A request under way can hold the server's destructor; nobody waits for its answer any more.
-    watchdog = threading.Timer(_SHUTDOWN_SECONDS, os._exit, (0,))
-    watchdog.daemon = True
-    watchdog.start()
     home.clear_state(os.getpid())
+    # The server's destructor waits for requests under way, whose answers nobody wants any more, and keeps every Python
+    # thread waiting: only the kernel can end that.
+    signal.setitimer(signal.ITIMER_REAL, _SHUTDOWN_SECONDS)
     del server
 
 
