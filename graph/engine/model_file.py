@@ -61,7 +61,7 @@ def memory_needed(model: ModelFile, settings: LocalSettings) -> int:
     the 1.5B, 12 KiB in the 0.5B); other models are taken to be like them.
     """
     tokens = settings.context_per_slot * len(ROLE_SLOTS)
-    return int(model.size * 1.15 + model.size / 40_000 * tokens) + (PROMPT_CACHE_MB << 20) + (256 << 20)
+    return int(model.size * 1.25 + model.size / 40_000 * tokens) + (PROMPT_CACHE_MB << 20) + (256 << 20)
 
 
 def check_memory(model: ModelFile, settings: LocalSettings) -> None:
