@@ -46,7 +46,7 @@ def outside_command(level: Level, *, results: int, home: str, timeout: float, me
         cpu_seconds=math.ceil(timeout) + 1,
         memory_mb=memory_mb,
         tasks=PROCESSES + _tasks_counted_before(level),
-        drop_to=None if level is Level.RLIMITS_ONLY else _unused_id(),
+        drop_to=_unused_id(),
         command=[],
     )
     if level is Level.BUBBLEWRAP:

@@ -14,7 +14,7 @@ from graph.sandbox.launcher import run_python
 from graph.sandbox.level import Level
 from graph.tools.settings import PythonSettings
 
-_PROBE = """
+PROBE = """
 import os, socket
 broken = []
 if os.getuid() == 0:
@@ -36,6 +36,7 @@ except OSError:
     pass
 print(", ".join(broken) or "holds")
 """
+"""Attacks on a level; prints what got through, or `holds`. To be formatted with `canary` (a path) and `port`."""
 _PROBE_SECONDS = 20.0
 _PROBE_MEMORY_MB = 512
 
@@ -60,7 +61,7 @@ def detect_level(settings: PythonSettings) -> Level:
 
 def _detect(settings: PythonSettings) -> Level | SandboxError:
     if platform.system() != "Linux":
-        return SandboxError(f"The python tool's sandbox needs Linux, and this is {platform.system()}; use a Linux machine.")
+        return SandboxError(f"The python tool needs Linux, and this is {platform.system()}; use a Linux machine.")
     reasons = []
     for level in (Level.BUBBLEWRAP, Level.NAMESPACES):
         reason = why_not(level)
@@ -85,7 +86,7 @@ def why_not(level: Level) -> str | None:
         ThreadPoolExecutor(1) as thread,  # the caller's thread may have a running event loop
     ):
         Path(canary.name).chmod(0o644)
-        code = _PROBE.format(canary=canary.name, port=listener.getsockname()[1])
+        code = PROBE.format(canary=canary.name, port=listener.getsockname()[1])
         run = run_python(code, timeout=_PROBE_SECONDS, memory_mb=_PROBE_MEMORY_MB, level=level)
         try:
             result = thread.submit(asyncio.run, run).result()

@@ -11,4 +11,5 @@ class Level(StrEnum):
     NAMESPACES = "namespaces"
     """The same namespaces set up from Python, the filter, and a Landlock domain."""
     RLIMITS_ONLY = "rlimits-only"
-    """Limits, an empty environment and a sure end; files and network stay open. Only ever by the user's choice."""
+    """Limits, an empty environment, the filter and a sure end. Files are closed only where the kernel has Landlock, and
+    what other programs of the user do can be seen. Only ever by the user's choice."""

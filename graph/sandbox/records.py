@@ -3,7 +3,7 @@
 import asyncio
 import binascii
 
-from graph.sandbox.child.figures import FIGURE_BYTES, FIGURES
+from graph.sandbox.child.figures import FIGURE_BYTES, FIGURES, SIGNATURE
 from graph.sandbox.child.report import FAILED, FIGURE, LIMIT, READY, VALUE
 from graph.sandbox.child.script import VALUE_CHARACTERS
 from graph.sandbox.result import Limit
@@ -42,7 +42,7 @@ class Records:
     def _take(self, line: bytes) -> None:
         kind, _, encoded = line.partition(b" ")
         try:
-            content = binascii.a2b_base64(encoded)
+            content = binascii.a2b_base64(encoded, strict_mode=True)
         except binascii.Error:
             return
         if not self.stands:
@@ -54,7 +54,8 @@ class Records:
         elif kind == VALUE:
             value = content.decode("utf-8", "replace")
             self.value, self.value_truncated = value[:VALUE_CHARACTERS], len(value) > VALUE_CHARACTERS
-        elif kind == FIGURE and len(self.figures) < FIGURES and len(content) <= FIGURE_BYTES:
-            self.figures.append(content)
+        elif kind == FIGURE:
+            if len(self.figures) < FIGURES and len(content) <= FIGURE_BYTES and content.startswith(SIGNATURE):
+                self.figures.append(content)
         elif kind == LIMIT:
             self.limit = _LIMITS.get(content)

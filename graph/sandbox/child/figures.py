@@ -12,19 +12,24 @@ BACKEND = "agentflow_figures"
 FIGURES = 8
 """Figures that are kept of one run."""
 FIGURE_BYTES = 2 << 20
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+"""How every PNG file begins."""
 
 
 def collect_at_exit(setup: Setup) -> None:
-    """Report the figures when the interpreter ends, after the code's own exit handlers."""
+    """Report the image files when the interpreter ends, after the code's own exit handlers."""
     atexit.register(_collect, setup)
 
 
-def _collect(setup: Setup) -> None:
+def save_open_figures(setup: Setup) -> None:
+    """Save what the code drew and did not show; before the interpreter's end, where matplotlib closes all figures."""
     backend = sys.modules.get(BACKEND)
     if backend is not None:
         os.chdir(setup.home)
         backend.show()
+
+
+def _collect(setup: Setup) -> None:
     with os.scandir(setup.home) as entries:
         images = [entry for entry in entries if entry.name.endswith(".png") and entry.is_file(follow_symlinks=False)]
         found = [(entry.stat().st_mtime_ns, entry.path) for entry in images]
@@ -33,5 +38,5 @@ def _collect(setup: Setup) -> None:
             content = file.read(FIGURE_BYTES + 1)
         if len(content) > FIGURE_BYTES:
             sys.stderr.write(f"{os.path.basename(path)} is over {FIGURE_BYTES >> 20} MB and was not kept\n")
-        elif content.startswith(_SIGNATURE):
+        elif content.startswith(SIGNATURE):
             report(setup.results, FIGURE, content)

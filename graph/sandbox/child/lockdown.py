@@ -26,8 +26,12 @@ def lock_down(setup: Setup) -> None:
     _limit(setup)
     if setup.level == "namespaces":
         landlock.restrict(readable=setup.readable, listable=["/"], writable=[setup.home, SHARED_MEMORY, *DEVICES])
-    if setup.level != "rlimits-only":
-        seccomp.restrict()
+    elif setup.level == "rlimits-only":
+        try:
+            landlock.restrict(readable=setup.readable, listable=[], writable=[setup.home, *DEVICES])
+        except OSError:
+            pass  # more than was promised: this level is for machines that may have none of it
+    seccomp.restrict(namespaces=setup.level != "rlimits-only")
 
 
 def _limit(setup: Setup) -> None:

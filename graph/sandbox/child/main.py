@@ -1,5 +1,6 @@
 """The two stages of a run's processes: `outside` builds the sandbox and supervises it, `inside` runs the code."""
 
+import errno
 import os
 import sys
 
@@ -18,6 +19,7 @@ def main() -> None:
             _build(setup)
         else:
             lock_down(setup)
+        _check_readable(setup)
     except OSError as error:
         report(setup.results, FAILED, f"{error.filename or 'setting up'}: {error.strerror}".encode())
         os._exit(1)
@@ -26,6 +28,12 @@ def main() -> None:
     if code is None:
         os._exit(1)
     run_script(code, setup)
+
+
+def _check_readable(setup: Setup) -> None:
+    for path in setup.readable:
+        if not os.access(path, os.R_OK):  # a root launcher's run has another user
+            raise PermissionError(errno.EACCES, "not readable for the unprivileged user of the sandbox", path)
 
 
 def _build(setup: Setup) -> None:
@@ -46,5 +54,8 @@ def _build(setup: Setup) -> None:
     if setup.level == "bubblewrap":
         os.execve(setup.command[0], setup.command, dict(os.environ))  # noqa: S606 - a list, no shell
     if setup.level == "rlimits-only":
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, 9)
+        os.setsid()
+        if setup.drop_to is not None:
+            os.chown(setup.home, setup.drop_to, setup.drop_to)
         lock_down(setup)
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, 9)  # a change of user clears it

@@ -7,7 +7,7 @@ import os
 import sys
 from types import CodeType, ModuleType, TracebackType
 
-from .figures import collect_at_exit
+from .figures import collect_at_exit, save_open_figures
 from .report import VALUE, report
 from .setup import Setup
 
@@ -55,7 +55,11 @@ def run_script(code: bytes, setup: Setup) -> None:
         file.write(code)
     _become_script(path, setup)
     main = sys.modules["__main__"]
-    exec(_compile(code, path), vars(main))  # noqa: S102 - this is what the sandbox is for
+    compiled = _compile(code, path)
+    try:
+        exec(compiled, vars(main))  # noqa: S102 - this is what the sandbox is for
+    finally:
+        save_open_figures(setup)
     value = vars(main).pop(_VALUE, None)
     if value is not None:
         text = repr(value)[: VALUE_CHARACTERS + 1]

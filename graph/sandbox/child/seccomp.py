@@ -58,10 +58,15 @@ _AARCH64 = (
     239, 238,
 )
 # fmt: on
-# Audit architecture, refused calls, socket, clone.
+# Calls whose first argument is a process: kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, prlimit64,
+# sched_setaffinity, sched_setparam, sched_setscheduler, sched_setattr.
+_X86_64_ON_PROCESSES = (62, 200, 234, 129, 297, 302, 203, 142, 144, 314)
+_AARCH64_ON_PROCESSES = (129, 130, 131, 138, 240, 261, 122, 118, 119, 274)
+_PIDFD_SEND_SIGNAL = 424
+# Audit architecture, refused calls, socket, clone, calls on processes.
 _MACHINES = {
-    "x86_64": (0xC000003E, _X86_64, 41, 56),
-    "aarch64": (0xC00000B7, _AARCH64, 198, 220),
+    "x86_64": (0xC000003E, _X86_64, 41, 56, _X86_64_ON_PROCESSES),
+    "aarch64": (0xC00000B7, _AARCH64, 198, 220, _AARCH64_ON_PROCESSES),
 }
 
 _Instruction = tuple[int, int, int, int]
@@ -79,11 +84,15 @@ def _refuse(number: int) -> _Instruction:
     return (_RETURN, 0, 0, _ERRNO | number)
 
 
-def program(machine: str) -> list[_Instruction]:
-    """Return the filter as (code, jump if true, jump if false, k); raises OSError for an unknown machine."""
+def program(machine: str, process: int | None = None) -> list[_Instruction]:
+    """Return the filter as (code, jump if true, jump if false, k); raises OSError for an unknown machine.
+
+    `process`: without namespaces, the id of the process that runs the code. It may then signal no other process, and
+    make no socket but pairs.
+    """
     if machine not in _MACHINES:
         raise OSError(errno.ENOSYS, f"this sandbox knows no {machine} system calls", "seccomp")
-    architecture, refused, socket, clone = _MACHINES[machine]
+    architecture, refused, socket, clone, on_processes = _MACHINES[machine]
     lines: list[_Instruction] = [
         (_LOAD, 0, 0, _OFFSET_ARCHITECTURE),
         (_EQUAL, 1, 0, architecture),
@@ -92,7 +101,8 @@ def program(machine: str) -> list[_Instruction]:
     ]
     if machine == "x86_64":
         lines += [(_AT_LEAST, 0, 1, _X32_BIT), _refuse(errno.ENOSYS)]
-    for number in (*refused, *_EVERYWHERE):
+    without_namespaces = () if process is None else (socket, _PIDFD_SEND_SIGNAL)
+    for number in (*refused, *_EVERYWHERE, *without_namespaces):
         lines += [(_EQUAL, 0, 1, number), _refuse(errno.EPERM)]
     # clone3 hides its flags behind a pointer; without it the C library falls back to clone.
     lines += [(_EQUAL, 0, 1, _CLONE3), _refuse(errno.ENOSYS)]
@@ -101,11 +111,14 @@ def program(machine: str) -> list[_Instruction]:
     lines += [(_EQUAL, 0, 6, socket), (_LOAD, 0, 0, _OFFSET_FIRST_ARGUMENT)]
     lines += [(_EQUAL, 3 - place, 0, family) for place, family in enumerate(_SOCKET_FAMILIES)]
     lines += [_refuse(errno.EAFNOSUPPORT), (_RETURN, 0, 0, _ALLOW)]
+    for number in () if process is None else on_processes:
+        lines += [(_EQUAL, 0, 5, number), (_LOAD, 0, 0, _OFFSET_FIRST_ARGUMENT)]
+        lines += [(_EQUAL, 2, 0, process or 0), (_EQUAL, 1, 0, 0), _refuse(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
     return [*lines, (_RETURN, 0, 0, _ALLOW)]
 
 
-def restrict() -> None:
+def restrict(*, namespaces: bool) -> None:
     """Install the filter for this process and its descendants. Needs no_new_privs; raises OSError where refused."""
-    lines = program(os.uname().machine)
+    lines = program(os.uname().machine, None if namespaces else os.getpid())
     instructions = (_Filter * len(lines))(*(_Filter(*line) for line in lines))
     prctl(PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(_Program(len(lines), instructions)))
