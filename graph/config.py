@@ -50,6 +50,11 @@ class ModelConfig(_Table):
     extra: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as the server takes them."""
 
+    @property
+    def embedded(self) -> bool:
+        """Whether the embedded engine answers."""
+        return self.model == "local" and self.base_url is None
+
 
 class ModelsConfig(_Table):
     """Models by role. A table may hold any of ModelConfig's fields."""
