@@ -27,7 +27,7 @@ class ToolCard(BaseModel):
     """One sentence on how to get the most from it."""
     examples: tuple[ToolExample, ...] = ()
     timeout: float = 60.0
-    """Seconds after which a call is abandoned; the tools node enforces it, or the time left to the run if that is less."""
+    """Seconds after which a call is abandoned by the tools node; less where the run has less time left."""
     max_output: int = 20_000
     """Characters kept of a result (the tools node cuts head and tail around a note of what was left out)."""
     code_argument: str | None = None
@@ -42,7 +42,8 @@ class AgentTool(BaseTool):
     """A LangChain tool with a card.
 
     Subclasses implement `_arun` and raise `graph.errors.ToolError` with a message that the model can act on. With
-    `response_format = "content_and_artifact"` they return `(text for the model, JSON-like extras for the user)`.
+    `response_format = "content_and_artifact"` they return `(text for the model, JSON-like extras for the user)`; extras
+    with `failed` or `timed_out` set make the observation an error or a timeout although there is a result to read.
     """
 
     card: ToolCard

@@ -127,6 +127,7 @@ def build(settings: PythonSettings) -> PythonTool:
             ),
         ),
         timeout=settings.timeout + _GRACE_SECONDS,
+        code_argument="code",
         cacheable=False,  # code may ask for the time or for random numbers
     )
     return PythonTool(card=card, settings=settings)
@@ -155,4 +156,6 @@ def _signal_note(exit_status: int) -> str:
 def _artifact(code: str, result: RunResult, level: str) -> dict[str, Any]:
     parts = result.model_dump(exclude={"figures"})
     figures = [base64.b64encode(figure).decode("ascii") for figure in result.figures]
-    return {"code": code, **parts, "timed_out": result.timed_out, "figures": figures, "sandbox": str(level)}
+    failed = result.exit_status != 0 or result.limit is not None
+    verdicts = {"failed": failed, "timed_out": result.timed_out}
+    return {"code": code, **parts, **verdicts, "figures": figures, "sandbox": str(level)}
