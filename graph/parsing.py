@@ -3,7 +3,6 @@
 Nothing is guessed from words in prose: a value is taken from a JSON object, from a labelled line, or not at all.
 """
 
-import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,14 +12,14 @@ import json_repair
 from pydantic import BaseModel, ValidationError
 
 from graph.errors import FormatError
+from graph.plain import plain_json, plain_text
+from graph.thought import after_thought
 
 T = TypeVar("T", bound=BaseModel)
 
 _ALIASES = {"toolname": "tool", "stopsignal": "stop", "finalanswer": "answer", "conclusion": "stop"}
-_FILLER = frozenset(
-    {"tool", "tools", "the", "use", "using", "coder", "code", "function", "interpreter", "api", "call", "search"}
-)
-_THOUGHT = re.compile(r"</think(?:ing)?>")
+_ARGUMENTS = ("arguments", "args", "parameters", "input")
+"""Where other formats for tool calls put what we call the call."""
 
 
 def parse(text: str, model: type[T]) -> T:
@@ -39,143 +38,124 @@ def parse(text: str, model: type[T]) -> T:
     raise FormatError(f"The {model.__name__.lower()} could not be read: {problem}.")
 
 
-def parse_arguments(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one call's arguments, from an object with any of the schema's properties or from labelled lines.
+def parse_calls(text: str, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the argument objects of one or more calls of a tool.
+
+    They are `{"calls": [...]}`, or objects with any of the schema's properties, alone or in the shapes that other
+    formats for tool calls have, or labelled lines.
 
     Raises:
         FormatError: nothing in the text fits.
     """
-    properties = schema.get("properties", {})
-    for body in dict.fromkeys((_after_thought(text), text)):
-        for found in (*_json_objects(body), _labelled(body, list(properties))):
-            for candidate in (found, found.get("arguments"), found.get("args")):
-                if isinstance(candidate, dict) and set(candidate) & set(properties):
-                    return candidate
-    raise FormatError(f'The call could not be read. Reply with {{"calls": [{{{", ".join(map(repr, properties))}}}]}}.')
+    properties = list(schema.get("properties", {}))
+    for body in dict.fromkeys((after_thought(text), text)):
+        bare: list[dict[str, Any]] = []
+        for found in _json_objects(body):
+            if "calls" in found and "calls" not in properties:
+                listed = found["calls"] if isinstance(found["calls"], list) else [found["calls"]]
+                calls = [_unwrap(call, properties) for call in listed if isinstance(call, dict)]
+                if len(calls) == len(listed):
+                    return [plain_json(call) for call in calls]
+            elif set(call := _unwrap(found, properties)) & set(properties) and call not in bare:
+                bare.append(call)
+        labelled = _labelled(body, properties)
+        if bare or labelled:
+            return [plain_json(call) for call in bare or [labelled]]
+    shape = ", ".join(f'"{name}": …' for name in properties)
+    raise FormatError(f'The call could not be read. Reply with {{"calls": [{{{shape}}}]}}.')
 
 
-def resolve_tool(name: str, offered: Sequence[str]) -> str | None:
-    """Return the one offered tool that `name` means, or None where it means none or more than one.
-
-    Case, quotes, backticks, final punctuation, spaces, hyphens and underscores do not matter; words such as "tool" may
-    be added.
-    """
-    if name in offered:
-        return name
-    words = _words(name)
-    same = [tool for tool in offered if _words(tool) == words]
-    if not same:
-        same = [tool for tool in offered if "".join(_words(tool)) == "".join(words)]
-    if not same:
-        same = [
-            tool for tool in offered if set(_words(tool)) < set(words) and set(words) - set(_words(tool)) <= _FILLER
-        ]
-        same = [tool for tool in same if not any(set(_words(tool)) < set(_words(other)) for other in same)]
-    return same[0] if len(same) == 1 else None
-
-
-def code_blocks(text: str, *, language: str = "python") -> list[str]:
-    """Return the contents of the fenced code blocks, or the whole text when it has no fence.
-
-    A block ends at the first closing fence that leaves code which parses, so that a fence inside a string literal does
-    not cut it; where none does, at the first. An unclosed block runs to the end. Blocks of another language are left
-    out.
-    """
-    blocks: list[str] = []
-    lines = _after_thought(text).splitlines()
-    at = 0
-    fenced = False
-    while at < len(lines):
-        opening = re.fullmatch(r"\s*(`{3,}|~{3,})\s*([\w+-]*)\s*", lines[at])
-        if not opening:
-            at += 1
-            continue
-        fenced = True
-        fence, tag = opening.groups()
-        closings = [i for i in range(at + 1, len(lines)) if re.fullmatch(rf"\s*{re.escape(fence)}\s*", lines[i])]
-        closings = closings or [len(lines)]
-        end = next((i for i in closings if _is_code("\n".join(lines[at + 1 : i]))), closings[0])
-        if tag.lower() in {language, "py", ""} and (block := "\n".join(lines[at + 1 : end])).strip():
-            blocks.append(block)
-        at = end + 1
-    if not fenced and (whole := _after_thought(text).strip()):
-        return [whole]
-    return blocks
-
-
-def _is_code(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return False
-    return True
-
-
-def _words(name: str) -> list[str]:
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return re.findall(r"[a-z0-9]+", spaced.lower())
-
-
-def _after_thought(text: str) -> str:
-    """Drop a leading `<think>…</think>` block, or everything up to a closing tag whose opening the template wrote."""
-    ends = list(_THOUGHT.finditer(text))
-    if ends and text[ends[-1].end() :].strip():
-        return text[ends[-1].end() :]
-    return text
+def _unwrap(call: Mapping[str, Any], properties: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments inside a call that is written as `{"name": …, "arguments": {…}}`."""
+    if not set(call) & set(properties):
+        for inner in (call[name] for name in _ARGUMENTS if name in call):
+            if isinstance(inner, str):
+                inner = next(_json_objects(inner), None)
+            if isinstance(inner, dict):
+                return inner
+    return dict(call)
 
 
 def _objects(text: str, model: type[BaseModel]) -> Iterator[Mapping[str, Any]]:
-    """Yield the candidates in the order of trust: exact JSON, repaired JSON, labelled lines."""
-    for body in dict.fromkeys((_after_thought(text), text)):
-        yield from _json_objects(body)
+    """Yield the candidates in the order of trust: JSON objects, what they wrap, labelled lines."""
+    for body in dict.fromkeys((after_thought(text), text)):
+        found = list(_json_objects(body))
+        yield from found
+        yield from (inner for outer in found for inner in outer.values() if isinstance(inner, dict))
         if labelled := _labelled(body, list(model.model_fields)):
             yield labelled
 
 
 def _json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a text. At the first brace that opens no valid object, repairing comes before what lies
+    within: a brace inside a broken object is part of a string as often as not."""
     decoder = json.JSONDecoder(strict=False)
-    start = at = text.find("{")
+    repaired = False
+    at = text.find("{")
     while at >= 0:
+        end = at + 1
         try:
             found, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = at + 1
-        else:
             yield found
-        at = text.find("{", end)
-    if start >= 0:
-        try:
-            repaired = json_repair.loads(text[start:], skip_json_loads=True)
         except (ValueError, RecursionError):
-            return
-        yield from (
-            found for found in (repaired if isinstance(repaired, list) else [repaired]) if isinstance(found, dict)
-        )
+            if not repaired:
+                yield from _repaired(text[at:])
+                repaired = True
+        at = text.find("{", end)
+
+
+def _repaired(text: str) -> Iterator[dict[str, Any]]:
+    try:
+        found = json_repair.loads(text, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return
+    yield from (item for item in (found if isinstance(found, list) else [found]) if isinstance(item, dict))
 
 
 def _labelled(text: str, fields: Sequence[str]) -> dict[str, str]:
     """Read `Sub-Goal: …` sections, in any markup of the label; a value runs to the next label."""
-    names = {re.sub(r"[^a-z]", "", name): name for name in fields}
+    names = {re.sub(r"[^a-z]", "", name.lower()): name for name in fields}
     names |= {alias: name for alias, name in _ALIASES.items() if name in fields}
+    names.pop("", None)
     if not names:
         return {}
-    patterns = "|".join(sorted((r"[\s_-]*".join(name) for name in names), key=len, reverse=True))
-    label = re.compile(rf"^[#>*\-\s\d.]*({patterns})[*\s]*:[*\s]*", re.IGNORECASE | re.MULTILINE)
-    found = list(label.finditer(text))
+    spellings = "|".join(sorted((r"[\s_-]*".join(name) for name in names), key=len, reverse=True))
+    bullet = r"^[#>\-\s\d.]*(?:\*[ \t]+)?"
+    # Emphasis is part of the label only where it is closed around it: a value may begin with asterisks of its own.
+    inline = rf"{bullet}(?P<mark>\*{{0,3}}|_{{0,2}})(?P<inline>{spellings})(?:(?P=mark)\s*:|\s*:(?P=mark))[ \t]*"
+    heading = rf"^#{{1,6}}[ \t]*(?P<strong>\*{{0,3}})(?P<heading>{spellings})(?P=strong)[ \t]*$"
+    found = list(re.finditer(f"{inline}|{heading}", text, re.IGNORECASE | re.MULTILINE))
+    ends = [match.start() for match in found[1:]] + [len(text)]
     values: dict[str, str] = {}
-    for match, following in zip(found, [*found[1:], None], strict=True):
-        key = names[re.sub(r"[^a-z]", "", match.group(1).lower())]
-        values[key] = text[match.end() : following.start() if following else len(text)].strip()
+    for match, end in zip(found, ends, strict=False):
+        label = match["inline"] or match["heading"]
+        values[names[re.sub(r"[^a-z]", "", label.lower())]] = text[match.end() : end].strip()
     return values
 
 
 def _known(found: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """Bring keys to the model's spelling and drop those it does not have."""
+    """Bring keys to the model's spelling, drop those it does not have and nulls, and make text of what should be."""
     names = {re.sub(r"[^a-z]", "", name): name for name in model.model_fields}
     known: dict[str, Any] = {}
     for key, value in found.items():
         plain = re.sub(r"[^a-z]", "", str(key).lower())
         name = names.get(plain) or names.get(_ALIASES.get(plain, ""))
-        if name and name not in known:
-            known[name] = value
+        if name and name not in known and value is not None:
+            known[name] = _shaped(plain_json(value), model.model_fields[name].annotation)
     return known
+
+
+def _shaped(value: Any, annotation: Any) -> Any:
+    """Give `42` and `["a", "b"]` for a text, and a text for a list of words, the shape that was asked for."""
+    if annotation in (str, str | None):
+        if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
+            return ", ".join(_as_text(item) for item in value)
+        return _as_text(value)
+    if annotation == tuple[str, ...]:
+        words = re.split(r"[,;\n]", value) if isinstance(value, str) else value
+        return [plain_text(str(word)).strip() for word in words] if isinstance(words, list) else value
+    return value
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -121,7 +121,7 @@ class Turn(Record):
 class Answer(Record):
     """The generator's output."""
 
-    solution: str
+    solution: str = ""
     """The reasoning, for people."""
     answer: str
     """The short final answer; what is graded."""

@@ -49,9 +49,9 @@ def _command(tool: ToolDescription) -> dict[str, Any] | None:
     if tool.code_argument:
         return None
     arguments = {"type": "object", "additionalProperties": False} | dict(tool.arguments)
-    definitions = arguments.pop("$defs", None)
-    schema = _object(calls={"type": "array", "items": arguments, "minItems": 1, "maxItems": MAX_CALLS})
-    return schema | {"$defs": definitions} if definitions else schema
+    # References start at the root of a schema, so what they refer to moves there.
+    shared = {key: arguments.pop(key) for key in ("$defs", "definitions") if key in arguments}
+    return _object(calls={"type": "array", "items": arguments, "minItems": 1, "maxItems": MAX_CALLS}) | shared
 
 
 def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from graph.context import Context
 from graph.deadline import OutOfTimeError
 from graph.events import Event, EventKind
 from graph.nodes.module import budget_stop, call_module, read_output
-from graph.parsing import parse, resolve_tool
+from graph.parsing import parse
 from graph.records import Fault, QueryAnalysis, StopReason
 from graph.state import FlowState, FlowUpdate
+from graph.tool_names import resolve_tool
 
 
 async def analyzer(state: FlowState, runtime: Runtime[Context]) -> FlowUpdate:

@@ -1,22 +1,17 @@
 """The executor: turns a plan into calls of its tool."""
 
-from typing import Any
-
 from langgraph.runtime import Runtime
 
+from graph.code_blocks import code_blocks
 from graph.context import Context
 from graph.deadline import OutOfTimeError
 from graph.errors import FormatError
 from graph.events import Event, EventKind
 from graph.nodes.module import budget_stop, call_module, read_output, turns_stop
-from graph.parsing import code_blocks, parse, parse_arguments
-from graph.records import Command, Fault, Record, StopReason
+from graph.parsing import parse_calls
+from graph.records import Command, Fault, StopReason
 from graph.schemas import MAX_CALLS
 from graph.state import FlowState, FlowUpdate, ToolDescription
-
-
-class _Calls(Record):
-    calls: tuple[dict[str, Any], ...]
 
 
 async def executor(state: FlowState, runtime: Runtime[Context]) -> FlowUpdate:
@@ -47,14 +42,23 @@ def read_command(text: str, tool: ToolDescription) -> Command:
         FormatError: no call can be read.
     """
     if tool.code_argument:
-        blocks = code_blocks(text)
-        if not blocks:
-            raise FormatError("There was no code block. Write one fenced Python block.")
-        return Command(tool=tool.name, calls=tuple({tool.code_argument: block} for block in blocks[:MAX_CALLS]))
-    try:
-        calls = parse(text, _Calls).calls
-    except FormatError:
-        calls = (parse_arguments(text, tool.arguments),)
+        calls = [{tool.code_argument: code} for code in _read_code(text, tool.code_argument)]
+    else:
+        calls = parse_calls(text, tool.arguments)
     if not calls:
         raise FormatError(f"There was no call. Give the arguments of {tool.name}.")
-    return Command(tool=tool.name, calls=calls[:MAX_CALLS])
+    return Command(tool=tool.name, calls=tuple(calls[:MAX_CALLS]))
+
+
+def _read_code(text: str, argument: str) -> list[str]:
+    """Return the code blocks, or the code inside JSON where a model wrote the call as for any other tool."""
+    blocks = code_blocks(text)
+    if not blocks or blocks[0].lstrip().startswith(("{", "[")):
+        try:
+            calls = parse_calls(text, {"properties": {argument: {"type": "string"}}})
+        except FormatError:
+            calls = []
+        blocks = [call[argument] for call in calls if isinstance(call.get(argument), str)] or blocks
+    if not blocks:
+        raise FormatError("There was no code block. Write one fenced Python block.")
+    return blocks

@@ -9,9 +9,10 @@ from graph.deadline import OutOfTimeError
 from graph.errors import FormatError
 from graph.events import Event, EventKind
 from graph.nodes.module import budget_stop, call_module, read_output, turns_stop
-from graph.parsing import parse, resolve_tool
+from graph.parsing import parse
 from graph.records import Fault, Plan, StopReason
 from graph.state import FlowState, FlowUpdate
+from graph.tool_names import resolve_tool
 
 
 async def planner(state: FlowState, runtime: Runtime[Context]) -> FlowUpdate:
