@@ -1,24 +1,37 @@
-"""Fakes that are real where it matters: a model server that speaks HTTP, and tools that count."""
+"""Fakes that are real where it matters: a model server that speaks HTTP, and what its models say."""
 
 import json
+import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 Reply = str | dict[str, Any] | Callable[[dict[str, Any]], "Reply"]
+
+_PIECE = re.compile(r"\s?\S{1,8}|\s")
 
 
 class ScriptedServer:
     """An OpenAI-compatible server on loopback that answers from a script, by role, and counts what it was asked.
 
-    The role is told from the system message. A reply is the text to stream; a dict `{"status": 500}` is an error,
-    `{"text": …, "delay": seconds}` waits before the first token, `{"text": …, "break": n}` drops the connection after n
-    pieces; a callable gets the request. A script that is exhausted answers 599, which fails the test's run.
+    The role is told from the system message. A reply is the text to stream, a callable that gets the request and
+    returns a reply, or a dict:
+
+    - `{"status": 500, "message": …, "headers": …}`: an error in place of an answer;
+    - `{"json": …}`: this body with status 200, in place of a stream;
+    - `{"drop": True}`: the request is read, and the connection closed without an answer;
+    - `{"text": …}` with any of `delay` (seconds before the first token), `pause` (seconds between tokens), `break` (the
+      connection is lost after so many pieces), `error` (an error object follows so many pieces), `raw` (sent in place
+      of that many pieces' successor), `finish` (the finish reason; None leaves it out), `usage` (False leaves it out).
+
+    A script that is exhausted answers 400, which fails the run. With `owned_by="vllm"` token ids and log-probabilities
+    are sent where they are asked for, as vLLM does: pieces of up to eight characters are the tokens.
     """
 
-    ROLES = {
+    ROLES: ClassVar = {
         "You analyse": "analyzer",
         "You plan": "planner",
         "You call": "executor",
@@ -35,100 +48,58 @@ class ScriptedServer:
         owned_by: str = "test",
         repeat: bool = False,
         key: str | None = None,
+        context: int | None = None,
+        idle_seconds: float | None = None,
+        port: int = 0,
     ) -> None:
+        """`idle_seconds`: connections are kept alive, and closed after so long without a request."""
         self.scripts = {role: list(replies) for role, replies in scripts.items()}
         self.repeat = repeat
         self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.times: list[float] = []
         self.roles: list[str] = []
+        self.vocabulary: dict[str, int] = {}
+        self.connections = 0
         self.lock = threading.Lock()
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *args: Any) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                if key and self.headers.get("Authorization") != f"Bearer {key}":
-                    return self.send(401, {"error": {"message": "bad key"}})
-                if self.path.endswith("/models"):
-                    listed = [{"id": name, "object": "model", "owned_by": owned_by} for name in models]
-                    return self.send(200, {"object": "list", "data": listed})
-                return self.send(404, {"error": {"message": "not found"}})
-
-            def send(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                reply = server.next_reply(body)
-                if isinstance(reply, str):
-                    reply = {"text": reply}
-                if reply.get("drop"):
-                    self.close_connection = True
-                    return None
-                if "status" in reply:
-                    message = reply.get("message", "scripted error")
-                    return self.send(reply["status"], {"error": {"message": message}}, reply.get("headers"))
-                try:
-                    self.stream(reply, body)
-                except (BrokenPipeError, ConnectionResetError):
-                    self.close_connection = True
-                return None
-
-            def stream(self, reply: dict[str, Any], body: dict[str, Any]) -> None:
-                time.sleep(reply.get("delay", 0))
-                self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
-                self.send_header("Connection", "close")
-                self.end_headers()
-                self.close_connection = True
-                text = reply["text"]
-                pieces = [text[i : i + 16] for i in range(0, len(text), 16)] or [""]
-                for index, piece in enumerate(pieces):
-                    if index == reply.get("break"):
-                        self.connection.close()
-                        return
-                    self.event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": piece}}]})
-                    time.sleep(reply.get("pause", 0))
-                self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": reply.get("finish", "stop")}]})
-                prompt = sum(len(m["content"]) for m in body["messages"]) // 4
-                usage = {
-                    "prompt_tokens": prompt,
-                    "completion_tokens": len(pieces),
-                    "total_tokens": prompt + len(pieces),
-                }
-                self.event({"choices": [], "usage": usage})
-                self.wfile.write(b"data: [DONE]\n\n")
-
-            def event(self, chunk: dict[str, Any]) -> None:
-                whole = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": body_model, **chunk}
-                self.wfile.write(b"data: " + json.dumps(whole).encode() + b"\n\n")
-                self.wfile.flush()
-
-        body_model = models[0]
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.models, self.owned_by, self.key, self.context = models, owned_by, key, context
+        handler = type("Handler", (_Handler,), {"scripted": self, "timeout": idle_seconds})
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        self.port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self.port}/v1"
 
-    def next_reply(self, body: dict[str, Any]) -> dict[str, Any] | str:
-        system = body["messages"][0]["content"]
-        role = next((role for start, role in self.ROLES.items() if system.startswith(start)), "?")
+    @property
+    def keep_alive(self) -> bool:
+        return self._server.RequestHandlerClass.timeout is not None  # type: ignore[attr-defined]
+
+    def next_reply(self, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+        role = self.role_of(body)
         with self.lock:
             self.requests.append(body)
+            self.headers.append(headers)
+            self.times.append(time.monotonic())
             self.roles.append(role)
             script = self.scripts.get(role, [])
             if not script:
                 return {"status": 400, "message": f"the script for {role} is exhausted"}
             reply = script[0] if self.repeat else script.pop(0)
-        return reply(body) if callable(reply) else reply  # type: ignore[return-value]
+        while callable(reply):
+            reply = reply(body)
+        return {"text": reply} if isinstance(reply, str) else reply
+
+    def role_of(self, body: dict[str, Any]) -> str:
+        system = body["messages"][0]["content"]
+        return next((role for start, role in self.ROLES.items() if system.startswith(start)), "?")
+
+    def tokenize(self, text: str) -> list[tuple[int, str]]:
+        """Return id and text of each token; the same text always gives the same ids."""
+        with self.lock:
+            return [(self.vocabulary.setdefault(piece, len(self.vocabulary)), piece) for piece in _PIECE.findall(text)]
+
+    def prompt_ids(self, body: dict[str, Any]) -> list[int]:
+        rendered = "".join(f"<{m['role']}> {m['content']} " for m in body["messages"])
+        return [token for token, _ in self.tokenize(rendered)]
 
     def count(self, role: str) -> int:
         return self.roles.count(role)
@@ -143,6 +114,117 @@ class ScriptedServer:
     def __exit__(self, *exc: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    scripted: ScriptedServer
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self.scripted.lock:
+            self.scripted.connections += 1
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        scripted = self.scripted
+        if scripted.key and self.headers.get("Authorization") != f"Bearer {scripted.key}":
+            self._send(401, {"error": {"message": "bad key"}})
+        elif self.path.endswith("/models"):
+            about = {"object": "model", "owned_by": scripted.owned_by, "max_model_len": scripted.context}
+            self._send(200, {"object": "list", "data": [{"id": name, **about} for name in scripted.models]})
+        else:
+            self._send(404, {"error": {"message": "not found"}})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        reply = self.scripted.next_reply(body, dict(self.headers))
+        if reply.get("drop"):
+            self._hang_up()
+        elif "status" in reply:
+            time.sleep(reply.get("delay", 0))
+            error = reply.get("error", {"message": reply.get("message", "scripted error")})
+            self._send(reply["status"], {"error": error}, reply.get("headers"))
+        elif "json" in reply:
+            self._send(200, reply["json"])
+        else:
+            try:
+                self._stream(reply, body)
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True
+
+    def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        if not self.scripted.keep_alive:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _stream(self, reply: dict[str, Any], body: dict[str, Any]) -> None:
+        time.sleep(reply.get("delay", 0))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        if self.scripted.keep_alive:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        ids = self.scripted.owned_by == "vllm" and body.get("return_token_ids")
+        tokens = self.scripted.tokenize(reply["text"])
+        if ids:
+            first = {"delta": {"role": "assistant", "content": ""}, "logprobs": None}
+            self._event(body, [first], prompt_token_ids=self.scripted.prompt_ids(body))
+        for index, (token, piece) in enumerate(tokens):
+            if index == reply.get("break"):
+                return self._hang_up()
+            if index == reply.get("error"):
+                return self._write(b'data: {"error": {"message": "the engine died", "code": 500}}\n\n')
+            self._event(body, [{"delta": {"role": "assistant", "content": piece}, **(_ids(token) if ids else {})}])
+            time.sleep(reply.get("pause", 0))
+        if "raw" in reply:
+            self._write(reply["raw"])
+        finish = reply.get("finish", "stop")
+        if finish:
+            self._event(body, [{"delta": {"content": ""}, "finish_reason": finish, **(_ids(-1) if ids else {})}])
+        if reply.get("usage", True):
+            prompt, completion = len(self.scripted.prompt_ids(body)), len(tokens) + 1
+            usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+            self._event(body, [], usage=usage)
+        self._write(b"data: [DONE]\n\n")
+        if self.scripted.keep_alive:
+            self.wfile.write(b"0\r\n\r\n")
+        return None
+
+    def _event(self, body: dict[str, Any], choices: list[dict[str, Any]], **fields: Any) -> None:
+        whole = {
+            "id": "x",
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": body["model"],
+            "choices": [{"index": 0, "finish_reason": None} | choice for choice in choices],
+            **fields,
+        }
+        self._write(b"data: " + json.dumps(whole).encode() + b"\n\n")
+
+    def _write(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if self.scripted.keep_alive else data)
+        self.wfile.flush()
+
+    def _hang_up(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _ids(token: int) -> dict[str, Any]:
+    content = [{"token": "", "logprob": -0.1 - token % 7, "bytes": None, "top_logprobs": []}]
+    return {"token_ids": [token], "logprobs": {"content": content}}
 
 
 ANALYSIS = '{"summary": "A sum", "skills": "adding", "tools": ["count_calls"], "considerations": ""}'
