@@ -61,7 +61,8 @@ def _may_succeed_again(error: Exception) -> bool:
 
 
 def _after_start(state: FlowState) -> Literal["analyzer", "generator"]:
-    return "analyzer" if state["setup"].max_turns else "generator"
+    # A follow-up needs the analyzer even where no turn may be taken: it makes the question stand alone.
+    return "analyzer" if state["setup"].max_turns or state["request"].history else "generator"
 
 
 def _after_analyzer(state: FlowState) -> Literal["planner", "generator"]:

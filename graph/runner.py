@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import math
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from graph.errors import AgentFlowError, ConfigError, StorageError
 from graph.events import Event, EventKind
 from graph.flow import Flow, build_flow, recursion_limit
 from graph.models.client import RoleModel
+from graph.plain import plain_text
 from graph.prompt import load_prompt
 from graph.records import Exchange, StopReason
 from graph.state import FlowInput, FlowState, Request, Setup
@@ -94,6 +96,9 @@ class Runner:
             created=round(time.time(), 3),
         )
         await self._note_start(run, request)
+        return await self._begin(run, request, on_event)
+
+    async def _begin(self, run: str, request: Request, on_event: OnEvent | None) -> Trajectory:
         self._emit(on_event, run, request.question, resumed=False)
         state = FlowInput(request=request, setup=self.setup())
         return await self._drive(run, state, {"request": request, "setup": state["setup"]}, on_event)
@@ -107,7 +112,7 @@ class Runner:
         snapshot = await self.flow.aget_state(self.address(run))
         state: FlowState = snapshot.values  # type: ignore[assignment]
         if "setup" not in state:
-            raise ConfigError(f"The run {run} was interrupted before its first checkpoint: ask the question again.")
+            return await self._start_over(run, on_event)
         if not snapshot.next:
             raise ConfigError(f"The run {run} has ended ({state.get('stop')}): nothing is left to resume.")
         missing = [tool.name for tool in state["setup"].tools if tool.name not in self.toolbox.tools]
@@ -116,8 +121,25 @@ class Runner:
         if self.database:
             await self.database.runs.resume(run)
         self._emit(on_event, run, state["request"].question, resumed=True)
-        repeating = len(state["turns"]) - 1 if "tools" in snapshot.next else None
-        return await self._drive(run, None, state, on_event, repeating=repeating)
+        # The tools may also have been started when the step before them was done, but not yet its checkpoint.
+        started = any(t.name == "tools" or (t.name == "executor" and t.result is not None) for t in snapshot.tasks)
+        return await self._drive(run, None, state, on_event, repeating=len(state["turns"]) - 1 if started else None)
+
+    async def _start_over(self, run: str, on_event: OnEvent | None) -> Trajectory:
+        """Run a question whose process ended before the first checkpoint: nothing is there to be repeated."""
+        row = await self.database.runs.get(run) if self.database else None
+        if self.database is None or row is None or row.id != run:
+            raise ConfigError(f"There is no run {run}.")
+        request = Request(
+            question=row.question,
+            history=await self._history(row.conversation, before=row.created),
+            conversation=row.conversation,
+            parent=row.parent,
+            tags=tuple(row.tags),
+            created=round(row.created, 3),
+        )
+        await self.database.runs.resume(run)
+        return await self._begin(run, request, on_event)
 
     async def drive_fork(self, run: str, *, on_event: OnEvent | None = None) -> Trajectory:
         """Run a trajectory that `graph.fork` has laid out."""
@@ -151,7 +173,7 @@ class Runner:
         return max(1_000, int(tokens * _CHARS_PER_TOKEN))
 
     def _checked(self, question: str) -> str:
-        text = question.encode("utf-8", "replace").decode().replace("\x00", "").strip()
+        text = plain_text(question).strip()
         if not text:
             raise ConfigError("The question is empty: write what you want to know.")
         limit = min(_MAX_QUESTION_CHARS, self._room_chars() // 2)
@@ -161,11 +183,11 @@ class Runner:
             )
         return text
 
-    async def _history(self, conversation: str | None) -> tuple[Exchange, ...]:
+    async def _history(self, conversation: str | None, *, before: float = math.inf) -> tuple[Exchange, ...]:
         if conversation is None or self.database is None:
             return ()
         rows = await self.database.runs.conversation(conversation)
-        return tuple(Exchange(question=row.question, answer=row.answer or "") for row in rows)
+        return tuple(Exchange(question=row.question, answer=row.answer or "") for row in rows if row.created < before)
 
     def address(self, run: str, max_turns: int | None = None) -> RunnableConfig:
         """Return LangGraph's address of a run."""

@@ -151,7 +151,15 @@ def _trace_call(state: FlowState, call: ModelCall, prompt_ids: list[int] | None)
 
 
 def _candidates(state: FlowState, call: ModelCall) -> list[list[Message]]:
+    if call.role == "executor" and not _offered(state, call.turn):
+        return []
     if call.role != "generate":
         return [messages_for(call.role, state, call.turn)]
     results = state["turns"][call.turn].observations
     return [generate_messages(str(result.arguments.get("query", ""))) for result in results]
+
+
+def _offered(state: FlowState, turn: int) -> bool:
+    """Whether the turn's tool is among those of the run: a fork may be offered fewer than the turns that it keeps."""
+    plan = state["turns"][turn].plan
+    return plan is not None and any(tool.name == plan.tool for tool in state["setup"].tools)

@@ -1,12 +1,13 @@
 """One role's model: sends messages, streams tokens, and returns what there is to know about the call."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import openai
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk
 
@@ -14,8 +15,12 @@ from graph.config import ModelConfig, Role
 from graph.deadline import Deadline
 from graph.errors import ModelError
 from graph.models.server import ServerInfo
+from graph.plain import plain_text
 from graph.prompt import Message, hash_messages
 from graph.records import ModelCall, Usage
+
+if TYPE_CHECKING:
+    import openai
 
 OnToken = Callable[[str], None]
 
@@ -31,6 +36,13 @@ class _Stream:
     finish_reason: str | None = None
     usage: Usage = field(default_factory=Usage)
     first_token: float | None = None
+    answered: bool = False
+    """The server has accepted the request: a failure from here on is one of the stream."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the server said that it was done; a connection may end in mid-answer without an error."""
+        return self.finish_reason is not None or self.usage.completion is not None
 
     def add(self, chunk: AIMessageChunk) -> str:
         """Take in a chunk and return its text."""
@@ -53,14 +65,33 @@ class _Stream:
         return text
 
 
+_current: ContextVar[_Stream] = ContextVar("_current")
+
+
+async def note_answer(response: httpx.Response) -> None:
+    """Note that a request was accepted: a response hook of the HTTP client that the models share."""
+    if response.is_success and (stream := _current.get(None)):
+        stream.answered = True
+
+
 class RoleModel:
     """The model of one role. Safe to share between runs; keeps nothing of them."""
 
-    def __init__(self, role: Role, config: ModelConfig, chat: BaseChatModel, server: ServerInfo | None) -> None:
+    def __init__(
+        self,
+        role: Role,
+        config: ModelConfig,
+        chat: BaseChatModel,
+        server: ServerInfo | None,
+        *,
+        secret: str | None = None,
+    ) -> None:
+        """`secret` is the role's key, which servers like to repeat in their errors: it is kept out of ours."""
         self.role = role
         self.config = config
         self._chat = chat
         self._server = server
+        self._secret = secret
 
     @property
     def constrained(self) -> bool:
@@ -100,24 +131,45 @@ class RoleModel:
         constrained = schema is not None and self.constrained
         stream = _Stream()
         at, start = time.time(), time.monotonic()
-        try:
-            async with deadline.limit():
-                async for chunk in self._chat.astream(
-                    [dict(m) for m in messages], **self._body(schema if constrained else None)
-                ):
-                    if stream.first_token is None and chunk.text:
-                        stream.first_token = time.monotonic() - start
-                    text = stream.add(chunk)
-                    if on_token and text:
-                        on_token(text)
-        except openai.APIStatusError as error:
-            raise ModelError(f"{self._where()} answered {error.status_code}: {_reason(error)}.") from error
-        except (openai.OpenAIError, httpx.HTTPError) as error:
-            transient = bool(stream.text)
-            raise ModelError(
-                f"{self._where()} failed: {str(error) or type(error).__name__}.", transient=transient
-            ) from error
+        async with deadline.limit(), self._errors(stream):
+            _current.set(stream)
+            async for chunk in self._chat.astream(
+                [dict(m) for m in messages], **self._body(schema if constrained else None)
+            ):
+                if stream.first_token is None and chunk.text:
+                    stream.first_token = time.monotonic() - start
+                text = stream.add(chunk)
+                if on_token and text:
+                    on_token(text)
+        if self._server and not stream.complete:
+            raise ModelError(f"{self._where()} broke off in the middle of its answer.", transient=True)
         return self._record(messages, stream, turn, constrained, previous_ids, at, time.monotonic() - start)
+
+    @asynccontextmanager
+    async def _errors(self, stream: _Stream) -> AsyncIterator[None]:
+        """Raise ModelError for whatever goes wrong with a server or with what it sends."""
+        import openai  # slow to import, and there already once a model of this kind is open
+
+        try:
+            yield
+        except openai.APIStatusError as error:
+            raise ModelError(self._hide(f"{self._where()} answered {error.status_code}: {_reason(error)}.")) from error
+        except (openai.OpenAIError, httpx.HTTPError) as error:
+            # The client has retried what failed before the answer; a broken stream is for the flow to ask again.
+            what = (str(error) or type(error).__name__).rstrip(".")
+            message = self._hide(f"{self._where()} failed: {what}.")
+            raise ModelError(message, transient=stream.answered or bool(stream.text)) from error
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            message = self._hide(f"{self._where()} did not send a chat completion: {error}.")
+            raise ModelError(message, transient=True) from error
+        except Exception as error:
+            if self._server:
+                raise
+            # every other provider raises its own classes
+            raise ModelError(self._hide(f"{self._where()} failed: {error}.")) from error
+
+    def _hide(self, message: str) -> str:
+        return message.replace(self._secret, "[key]") if self._secret else message
 
     def _body(self, schema: dict[str, Any] | None) -> dict[str, Any]:
         """Return what goes into this call beyond the settings that the chat model was built with."""
@@ -155,7 +207,7 @@ class RoleModel:
             model=config.model,
             policy=config.model if self.returns_ids else None,
             prompt_hash=hash_messages(messages),
-            text="".join(stream.text),
+            text=plain_text("".join(stream.text)),
             prompt_shared=shared,
             prompt_rest=None if stream.prompt_ids is None else tuple(stream.prompt_ids[shared:]),
             completion_ids=tuple(ids) if complete and ids is not None else None,
@@ -197,7 +249,7 @@ def _shared(ids: Sequence[int], previous: Sequence[int]) -> int:
     )
 
 
-def _reason(error: openai.APIStatusError) -> str:
+def _reason(error: "openai.APIStatusError") -> str:
     body = error.body
     message = body.get("message") if isinstance(body, dict) else None
     return str(message or error.message).rstrip(".")[:300]

@@ -13,7 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from graph.config import ROLES, FlowConfig, ModelConfig, Role
 from graph.engine import ROLE_SLOTS, EngineInfo, ensure_engine
 from graph.errors import ConfigError
-from graph.models.client import RoleModel
+from graph.models.client import RoleModel, note_answer
 from graph.models.server import ServerInfo, probe_server
 
 OnNotice = Callable[[str], None]
@@ -41,27 +41,25 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
         SetupError: the embedded model has not been fetched.
     """
     configs = {role: config.models.of(role) for role in ROLES}
-    async with httpx.AsyncClient(timeout=_DEFAULT_SECONDS) as http:
+    async with httpx.AsyncClient(timeout=_DEFAULT_SECONDS, event_hooks={"response": [note_answer]}) as http:
         engine = None
-        if any(_is_local(model) for model in configs.values()):
+        if any(model.embedded for model in configs.values()):
             engine = await asyncio.to_thread(ensure_engine, config.local, on_progress=on_notice)
         servers = await _probe(configs, http)
         models: dict[Role, RoleModel] = {}
         contexts = [server.context for server in servers.values() if server.context]
         for role, model in configs.items():
-            if _is_local(model) and engine:
+            if model.embedded and engine:
                 models[role] = _open_local(role, model, engine, http)
                 contexts.append(config.local.context_per_slot)
             elif model.base_url:
                 server = servers[model.base_url]
-                models[role] = RoleModel(role, model, _openai(model, server.base_url, _key(model), http), server)
+                key = _key(model)
+                chat = _openai(model, server.base_url, key, http)
+                models[role] = RoleModel(role, model, chat, server, secret=key)
             else:
-                models[role] = RoleModel(role, model, _provider(role, model), None)
+                models[role] = RoleModel(role, model, _provider(role, model), None, secret=_key(model))
         yield Models(models, min(contexts, default=None))
-
-
-def _is_local(config: ModelConfig) -> bool:
-    return config.model == "local" and config.base_url is None
 
 
 def _key(config: ModelConfig) -> str | None:
@@ -103,7 +101,7 @@ def _open_local(role: Role, config: ModelConfig, engine: EngineInfo, http: httpx
     server = ServerInfo(engine.base_url, "llamacpp", (engine.model,), None)
     # It closes one kept-alive connection in forty without a word; a new one costs nothing on loopback.
     chat = _openai(named, engine.base_url, engine.api_key, http, headers={"Connection": "close"})
-    return RoleModel(role, named, chat, server)
+    return RoleModel(role, named, chat, server, secret=engine.api_key)
 
 
 def _openai(

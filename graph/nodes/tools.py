@@ -13,15 +13,20 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
 from graph.context import Context
+from graph.deadline import OutOfTimeError
 from graph.errors import ToolError
 from graph.events import Event, EventKind
 from graph.memory import cut
+from graph.plain import plain_json, plain_text
 from graph.records import Observation
 from graph.state import FlowUpdate
 from graph.tools.card import ToolCard
 from graph.tools.scope import ToolScope, current_scope
 
 _CACHE_NAMESPACE = ("agentflow", "tools")
+_CONTAINER_PROBLEMS = frozenset(
+    {"list_type", "tuple_type", "set_type", "dict_type", "model_type", "model_attributes_type"}
+)
 
 
 class ToolTask(TypedDict):
@@ -63,7 +68,10 @@ async def _observe(task: ToolTask, context: Context) -> Observation:
         return Observation(tool=tool.name, arguments=task["arguments"], status="error", content=str(error))
     key = _cache_key(tool.name, card, arguments)
     if context.cache and card.cacheable and (hit := (await context.cache.aget([key])).get(key)):
-        return Observation.model_validate(hit | {"cached": True, "seconds": round(time.monotonic() - start, 4)})
+        try:
+            return Observation.model_validate(hit | {"cached": True, "seconds": round(time.monotonic() - start, 4)})
+        except (ValidationError, TypeError):
+            pass  # written by another release: the call is made, and its result takes the place
     outcome = await _run(tool, card, arguments, context)
     if note and outcome["status"] == "ok":
         outcome["content"] = f"{outcome['content']}\n({note})"
@@ -75,7 +83,7 @@ async def _observe(task: ToolTask, context: Context) -> Observation:
         **outcome,
     )
     if context.cache and card.cacheable and observation.status == "ok":
-        await context.cache.aset({key: (observation.model_dump(mode="json"), None)})
+        await context.cache.aset({key: (observation.model_dump(mode="json", exclude={"repeated"}), None)})
     return observation
 
 
@@ -83,29 +91,29 @@ async def _run(tool: BaseTool, card: ToolCard, arguments: dict[str, Any], contex
     """Return status, content and artifact of one call within its time."""
     limit = min(card.timeout, context.deadline.left())
     try:
-        async with asyncio.timeout(limit):
+        async with asyncio.timeout(limit) as scope:
             message = await tool.ainvoke({"type": "tool_call", "name": tool.name, "args": arguments, "id": "call"})
-    except TimeoutError:
-        whose = "the tool's limit" if limit == card.timeout else "all that was left to the run"
-        return {"status": "timeout", "content": f"{tool.name} was stopped after {limit:.3g} s, {whose}."}
     except (ToolError, ToolException) as error:
-        return {"status": "error", "content": cut(str(error), card.max_output)}
+        return {"status": "error", "content": cut(plain_text(str(error)), card.max_output)}
     except Exception as error:  # noqa: BLE001 - a user's tool may raise anything; the planner sees it and goes on
-        return {
-            "status": "error",
-            "content": cut(f"{tool.name} failed: {type(error).__name__}: {error}", card.max_output),
-        }
+        if isinstance(error, OutOfTimeError) or (isinstance(error, TimeoutError) and scope.expired()):
+            whose = "the tool's limit" if limit == card.timeout else "all that was left to the run"
+            return {"status": "timeout", "content": f"{tool.name} was stopped after {limit:.3g} s, {whose}."}
+        problem = f"{tool.name} failed: {type(error).__name__}: {error}"
+        return {"status": "error", "content": cut(plain_text(problem), card.max_output)}
     assert isinstance(message, ToolMessage)
-    content = cut(message.text, card.max_output)
-    artifact = message.artifact if isinstance(message.artifact, dict) else None
-    status = "error" if message.status == "error" or (artifact or {}).get("failed") else "ok"
-    return {"status": status, "content": content or "(no output)", "artifact": artifact}
+    content = cut(plain_text(message.text), card.max_output)
+    artifact = plain_json(message.artifact) if isinstance(message.artifact, dict) else {}
+    status = "error" if message.status == "error" or artifact.get("failed") else "ok"
+    status = "timeout" if artifact.get("timed_out") else status
+    return {"status": status, "content": content or "(no output)", "artifact": artifact or None}
 
 
 def fit_arguments(tool: BaseTool, given: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     """Return the arguments as the tool's schema takes them, and a note on what was ignored.
 
-    Numbers written as strings and the like are converted; unknown arguments are dropped.
+    Numbers written as strings, text written as a number, and lists and objects written as JSON strings are converted;
+    unknown arguments are dropped.
 
     Raises:
         ToolError: an argument is missing or does not fit; the message says which, and what the tool takes.
@@ -113,10 +121,12 @@ def fit_arguments(tool: BaseTool, given: Mapping[str, Any]) -> tuple[dict[str, A
     schema = tool.args_schema
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
         return dict(given), None  # an MCP server checks its arguments itself
-    unknown = [name for name in given if name not in schema.model_fields]
-    known = {name: value for name, value in given.items() if name in schema.model_fields}
+    names = {name for name, field in schema.model_fields.items()}
+    names |= {field.alias for field in schema.model_fields.values() if field.alias}
+    unknown = [] if schema.model_config.get("extra") == "allow" else [name for name in given if name not in names]
+    known = {name: value for name, value in given.items() if name not in unknown}
     try:
-        fitted = schema.model_validate(known)
+        fitted = _validate(schema, known)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg'].lower()}" for e in error.errors()[:3]
@@ -124,9 +134,30 @@ def fit_arguments(tool: BaseTool, given: Mapping[str, Any]) -> tuple[dict[str, A
         takes = ", ".join(
             f"{name}" if f.is_required() else f"{name} (optional)" for name, f in schema.model_fields.items()
         )
-        raise ToolError(f"{tool.name} was not run: {problems}. It takes: {takes}.") from error
+        raise ToolError(f"{tool.name} was not run: {problems}. It takes: {takes or 'no arguments'}.") from error
     note = f"ignored unknown arguments: {', '.join(unknown)}" if unknown else None
-    return fitted.model_dump(mode="json", exclude_unset=True), note
+    return fitted.model_dump(mode="json", exclude_unset=True, by_alias=True), note
+
+
+def _validate(schema: type[BaseModel], given: Mapping[str, Any]) -> BaseModel:
+    """Validate, and where a value has the wrong type once more with what it safely converts to."""
+    try:
+        return schema.model_validate(given)
+    except ValidationError as error:
+        wrong = {e["loc"][0]: e["type"] for e in error.errors() if len(e["loc"]) == 1}
+        converted = {name: _convert(value, wrong.get(name, "")) for name, value in given.items()}
+        return schema.model_validate(converted)
+
+
+def _convert(value: Any, problem: str) -> Any:
+    if problem == "string_type" and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if problem in _CONTAINER_PROBLEMS and isinstance(value, str):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
 
 
 def _cache_key(name: str, card: ToolCard, arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:

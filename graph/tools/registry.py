@@ -1,14 +1,20 @@
 """The tools that a run is offered: built-ins, the user's own, and those of MCP servers."""
 
 import asyncio
+import hashlib
 import importlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import httpx
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema
+from pydantic import BaseModel
 
 from graph.errors import ConfigError
 from graph.models.client import RoleModel
@@ -23,8 +29,10 @@ _BUILT_IN = {
     "web_search": "graph.tools.web_search",
     "read_page": "graph.tools.read_page",
 }
-_PLAIN_CARD = ToolCard(limits="", best_practice="")
-"""For a user's or an MCP server's tool without a card."""
+_PLAIN_CARD = ToolCard(limits="", best_practice="", cacheable=False)
+"""For a user's or an MCP server's tool without a card: its calls may have effects."""
+_MCP_START_SECONDS = 30.0
+_SCHEMA_KEYS = frozenset({"type", "properties", "required", "$defs", "definitions", "anyOf"})
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,18 @@ class Toolbox:
 def argument_schema(tool: BaseTool) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments, without titles."""
     schema = tool.args_schema if isinstance(tool.args_schema, dict) else convert_to_json_schema(tool)
-    return {key: value for key, value in schema.items() if key in {"type", "properties", "required", "$defs", "anyOf"}}
+    return {key: _without_titles(value) for key, value in schema.items() if key in _SCHEMA_KEYS}
+
+
+def _without_titles(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_titles(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # An argument may be called "title": its value is a schema, a title is text.
+    return {
+        key: _without_titles(value) for key, value in schema.items() if not (key == "title" and isinstance(value, str))
+    }
 
 
 @asynccontextmanager
@@ -89,11 +108,10 @@ async def open_toolbox(settings: ToolsSettings, generate: RoleModel | None) -> A
     found: dict[str, BaseTool] = {}
     async with AsyncExitStack() as stack:
         for address in settings.custom:
-            tool = _load_custom(address)
-            found[tool.name] = tool
-        for name, connection in settings.mcp.items():
-            for tool in await _open_mcp(stack, name, connection):
-                found[tool.name] = tool
+            _add(found, _load_custom(address), address)
+        for server, connection in settings.mcp.items():
+            for tool in await _open_mcp(stack, server, connection):
+                _add(found, tool, f"MCP server {server}")
         offered, missing = _built_in(settings, generate)
         found = {**offered, **found}
         names = [*settings.enabled, *(name for name in found if name not in settings.enabled and name not in offered)]
@@ -120,8 +138,27 @@ def _built_in(settings: ToolsSettings, generate: RoleModel | None) -> tuple[dict
                 found[name] = GenerateTool(model=generate)
         elif name in _BUILT_IN:
             module = importlib.import_module(_BUILT_IN[name])  # only enabled tools pay for their imports
-            found[name] = module.build(getattr(settings, name))
+            own: BaseModel = getattr(settings, name)
+            found[name] = _stamp(module.build(own), own)
     return found, missing
+
+
+def _stamp(tool: AgentTool, settings: BaseModel) -> AgentTool:
+    """Make the tool's settings, and the state of the file that it reads, part of the result cache's key."""
+    told = settings.model_dump_json()
+    path = getattr(tool, "path", None)
+    if isinstance(path, Path) and path.exists():
+        about = path.stat()
+        told += f" {path} {about.st_size} {about.st_mtime_ns}"
+    digest = hashlib.sha256(told.encode()).hexdigest()[:8]
+    tool.card = tool.card.model_copy(update={"version": f"{tool.card.version}-{digest}"})
+    return tool
+
+
+def _add(found: dict[str, BaseTool], tool: BaseTool, source: str) -> None:
+    if tool.name in found:
+        raise ConfigError(f"Two of your own tools are called {tool.name!r}, the second from {source}: rename one.")
+    found[tool.name] = tool
 
 
 async def _reason(tool: BaseTool) -> str | None:
@@ -132,12 +169,14 @@ def _load_custom(address: str) -> BaseTool:
     module_name, colon, attribute = address.partition(":")
     if not colon:
         raise ConfigError(f"The custom tool {address!r} must be written as module:object.")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # where a user's module is; an installed command does not look there
     try:
         loaded: Any = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"The custom tool {address!r} cannot be loaded: {error}.") from error
-    if isinstance(loaded, Callable) and not isinstance(loaded, BaseTool):  # type: ignore[arg-type]
-        loaded = loaded()
+        if callable(loaded) and not isinstance(loaded, BaseTool):
+            loaded = loaded()
+    except Exception as error:  # a user's module may raise anything
+        raise ConfigError(f"The custom tool {address!r} cannot be loaded: {type(error).__name__}: {error}.") from error
     if not isinstance(loaded, BaseTool):
         raise ConfigError(
             f"{address!r} is {type(loaded).__name__}, not a LangChain tool or a callable that returns one."
@@ -148,10 +187,19 @@ def _load_custom(address: str) -> BaseTool:
 async def _open_mcp(stack: AsyncExitStack, name: str, connection: Mapping[str, object]) -> list[BaseTool]:
     from langchain_mcp_adapters.client import MultiServerMCPClient  # slow to import, and few use it
     from langchain_mcp_adapters.tools import load_mcp_tools
+    from mcp.shared.exceptions import McpError
 
     try:
         client = MultiServerMCPClient({name: dict(connection)})  # type: ignore[dict-item]
-        session = await stack.enter_async_context(client.session(name))
-        return await load_mcp_tools(session)
-    except (OSError, ValueError, TypeError, ExceptionGroup) as error:
-        raise ConfigError(f"The MCP server {name!r} does not start: {error}.") from error
+        async with asyncio.timeout(_MCP_START_SECONDS):
+            session = await stack.enter_async_context(client.session(name))
+            return await load_mcp_tools(session)
+    except (OSError, ValueError, TypeError, McpError, httpx.HTTPError, ExceptionGroup) as error:
+        reason = _first_reason(error)
+        raise ConfigError(f"The MCP server {name!r} does not start: {reason}.") from error
+
+
+def _first_reason(error: Exception) -> str:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
