@@ -12,7 +12,6 @@ from graph.assets.partial import PartialFile, SourceError
 _CONNECT_SECONDS = 5.0
 _READ_SECONDS = 30.0
 _FRUITLESS_TRIES = 3
-_CHUNK = 1 << 18
 
 
 def fetch_from_hub(hub: HubFile, partial: PartialFile) -> None:
@@ -59,5 +58,6 @@ def _stream(client: httpx.Client, url: str, host: str, partial: PartialFile) -> 
             raise SourceError(f"the model hub {host} answers with status {response.status_code}")
         elif not response.headers.get("Content-Range", "").startswith(f"bytes {partial.done}-"):
             raise SourceError(f"the model hub {host} answers with another range than it was asked for")
-        for data in response.iter_raw(_CHUNK):
+        # As it arrives: gathered into larger chunks, what came before a cut would be lost.
+        for data in response.iter_raw():
             partial.write(data)
