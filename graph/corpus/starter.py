@@ -47,7 +47,7 @@ def starter_documents(wiki_json: Path, factbook: Path) -> Iterator[Document]:
     try:
         yield from _wikipedia(wiki_json)
         yield from _factbook(factbook)
-    except (OSError, ValueError, AttributeError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, zipfile.BadZipFile) as error:
         raise SetupError(f"The starter corpus' data cannot be read ({error}): run `agentflow setup`.") from error
 
 

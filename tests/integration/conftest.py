@@ -63,7 +63,7 @@ def embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Local
     from graph.engine import LocalSettings, stop_engine
 
     if not is_fetched(MODELS["0.5b"]):
-        pytest.skip("needs the small embedded model (agentflow setup --model 0.5b)")
+        pytest.skip("needs the small embedded model (agentflow setup)")
     cache = tmp_path / "cache"
     place = cache / "models" / MODELS["0.5b"].filename
     place.parent.mkdir(parents=True)
