@@ -29,12 +29,16 @@ class Records:
 
     async def read(self, stream: asyncio.StreamReader) -> None:
         """Read until every holder of the pipe is gone; what is over the limit is read and dropped."""
-        pending = b""
+        pending = bytearray()
         total = 0
         while data := await stream.read(_CHUNK):
             total += len(data)
-            if total <= _TOTAL_BYTES:
-                *lines, pending = (pending + data).split(b"\n") if b"\n" in data else (pending + data,)
+            if total > _TOTAL_BYTES:
+                continue
+            pending += data
+            if b"\n" in data:
+                *lines, rest = bytes(pending).split(b"\n")
+                pending = bytearray(rest)
                 for line in lines:
                     self._take(line)
         self.answered.set()

@@ -21,8 +21,11 @@ _STDOUT_CHARACTERS = 12_000
 _VALUE_CHARACTERS = 4_000
 _STDERR_CHARACTERS = 3_000
 _STDERR_LINES = 30
+_ARTIFACT_CHARACTERS = 50_000
+"""Of each part that is stored with the run."""
 _FENCED = re.compile(
-    r"\s*(?P<fence>`{3,}|~{3,})[ \t]*(?:python|py|python3)?[ \t]*\n(?P<code>.*)\n?[ \t]*(?P=fence)\s*", re.I | re.S
+    r"\s*(?P<fence>`{3,}|~{3,})[ \t]*(?:python|py|python3)?[ \t]*\r?\n(?P<code>.*?)(?:\r?\n)?[ \t]*(?P=fence)\s*",
+    re.I | re.S,
 )
 
 
@@ -57,7 +60,7 @@ class PythonTool(AgentTool):
             )
         except SandboxError as error:
             raise ToolError(f"The code was not run: {error}") from error
-        return self._text(result), _artifact(code, result, level)
+        return self._text(result), _artifact(result, level)
 
     async def unavailable(self) -> str | None:
         """Say why no sandbox works on this machine, or return None."""
@@ -153,9 +156,13 @@ def _signal_note(exit_status: int) -> str:
         return ""
 
 
-def _artifact(code: str, result: RunResult, level: str) -> dict[str, Any]:
+def _artifact(result: RunResult, level: str) -> dict[str, Any]:
+    """Return everything for the user, in plain JSON types: figures are PNG in base64."""
     parts = result.model_dump(exclude={"figures"})
+    for name in ("stdout", "stderr", "value"):
+        if parts[name] is not None and len(parts[name]) > _ARTIFACT_CHARACTERS:
+            parts[name] = _shortened(parts[name], _ARTIFACT_CHARACTERS)
+            parts[f"{name}_truncated"] = True
     figures = [base64.b64encode(figure).decode("ascii") for figure in result.figures]
     failed = result.exit_status != 0 or result.limit is not None
-    verdicts = {"failed": failed, "timed_out": result.timed_out}
-    return {"code": code, **parts, **verdicts, "figures": figures, "sandbox": str(level)}
+    return {**parts, "failed": failed, "timed_out": result.timed_out, "figures": figures, "sandbox": str(level)}

@@ -9,9 +9,10 @@ from .setup import Setup
 
 BACKEND = "agentflow_figures"
 """The matplotlib backend in the directory `backend`."""
-FIGURES = 8
+FIGURES = 4
 """Figures that are kept of one run."""
-FIGURE_BYTES = 2 << 20
+FIGURE_BYTES = 1 << 20
+"""Size of one of them: they are stored with the run."""
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 """How every PNG file begins."""
 

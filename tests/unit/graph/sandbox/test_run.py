@@ -163,7 +163,9 @@ async def test_two_runs_do_not_mix(level: Level) -> None:
 
 @every
 async def test_numpy_and_sympy_are_at_hand(level: Level) -> None:
-    code = "import numpy as np, sympy\nx = sympy.symbols('x')\n(float(np.linalg.det(2 * np.eye(2))), sympy.solve(x**2 - 4))"
+    code = (
+        "import numpy, sympy\nx = sympy.symbols('x')\n(float(numpy.linalg.det(2 * numpy.eye(2))), sympy.solve(x**2-4))"
+    )
     result = await run(code, level)
     assert (result.value, result.stderr) == ("(4.0, [-2, 2])", "")
 
