@@ -1,0 +1,1 @@
+"""The command line: thin, composes the rest; the only place that prints."""

@@ -1,0 +1,5 @@
+"""`python -m agentflow`."""
+
+from agentflow.main import run
+
+run()

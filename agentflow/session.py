@@ -1,0 +1,92 @@
+"""A run in front of the user: opened, shown as it happens, stopped by Ctrl-C, and ended with an exit status."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from agentflow.console.printer import Printer
+from agentflow.console.terminal import PlainConsole, complain
+from agentflow.interruption import run_stoppable
+
+if TYPE_CHECKING:
+    from graph.config import FlowConfig
+    from graph.events import Event
+    from graph.runner import Runner
+    from graph.trace import Trajectory
+
+    Work = Callable[["Runner", Callable[["Event"], None]], Awaitable["Trajectory"]]
+
+
+@dataclass(frozen=True)
+class View:
+    """How a run is shown."""
+
+    as_json: bool
+    stream: bool
+    verbose: bool
+
+    def printer(self) -> Printer:
+        """Make what shows it."""
+        if self.as_json:
+            from agentflow.console.json_lines import JsonLines  # each of the two is loaded only where it is used
+
+            return JsonLines(stream=self.stream)
+        from agentflow.console.story import Story
+
+        return Story(PlainConsole(), stream=self.stream, verbose=self.verbose)
+
+
+def show_run(
+    config: "FlowConfig",
+    view: View,
+    work: "Work",
+    *,
+    question: str | None = None,
+    tools: Sequence[str] | None = None,
+) -> "Trajectory":
+    """Open models, tools and storage, do `work` with them and show it.
+
+    Raises:
+        AgentFlowError: with the command that goes on as a note, when the run has begun.
+        typer.Exit: status 2 when the run failed, which has been said then.
+    """
+    printer = view.printer()
+
+    def last_words() -> None:
+        printer.broke_off("CANCELLED", "stopped by the user")
+        complain(f"Stopped; {_how_to_go_on(printer)}" if printer.run else "Stopped before the run began.")
+
+    with printer:
+        printer.opening(question)
+        from graph.errors import AgentFlowError  # these two take a second: the user has seen something by now
+        from graph.events import Event, EventKind
+        from graph.runner import open_runner
+        from graph.storage.database import open_database
+
+        async def session() -> "Trajectory":
+            def notice(text: str) -> None:
+                printer(Event.of(EventKind.NOTICE, {"text": text}))
+
+            async with (
+                open_database(config.storage.url) as database,
+                open_runner(config, database=database, tools=tools, on_notice=notice) as runner,
+            ):
+                return await work(runner, printer)
+
+        try:
+            trajectory = run_stoppable(session, last_words=last_words)
+        except AgentFlowError as error:
+            printer.broke_off("FAILED", str(error))
+            if printer.run:
+                error.add_note(f"The run is kept: {_how_to_go_on(printer)}")
+            raise
+    if trajectory.stop == "FAILED":
+        complain(f"{trajectory.error}\nThe run is kept: {_how_to_go_on(printer)}")
+        raise typer.Exit(2)
+    return trajectory
+
+
+def _how_to_go_on(printer: Printer) -> str:
+    return f"go on with: agentflow runs resume {printer.run}"
