@@ -56,7 +56,7 @@ class Plan(Record):
 
     justification: str = ""
     context: str = ""
-    """Facts from the question or memory that the executor needs: it sees neither."""
+    """Facts from the memory and the question that the executor needs: it does not see the memory."""
     sub_goal: str
     tool: str
     """The name of an offered tool."""

@@ -100,12 +100,16 @@ def _executor(state: FlowState, turn: int) -> list[Message]:
         variables["arguments"] = describe_arguments(tool.arguments)
     messages = [prompt.system(variables, variant="code" if tool.code_argument else None)]
     for sub_goal, arguments in tool.examples:
-        messages += [_executor_task(Plan(sub_goal=sub_goal, tool=tool.name)), _executor_example(tool, arguments)]
-    return [*messages, _executor_task(plan)]
+        messages += [
+            _executor_task(sub_goal, Plan(sub_goal=sub_goal, tool=tool.name)),
+            _executor_example(tool, arguments),
+        ]
+    return [*messages, _executor_task(standalone_question(state), plan)]
 
 
-def _executor_task(plan: Plan) -> Message:
-    return load_prompt("executor").final({"sub_goal": plan.sub_goal, "context": plan.context or "(none)"})
+def _executor_task(question: str, plan: Plan) -> Message:
+    variables = {"question": question, "sub_goal": plan.sub_goal, "context": plan.context or "(none)"}
+    return load_prompt("executor").final(variables)
 
 
 def _executor_example(tool: ToolDescription, arguments: Mapping[str, Any]) -> Message:
