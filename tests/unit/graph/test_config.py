@@ -1,0 +1,144 @@
+"""Where settings come from, and what is said about bad ones."""
+
+import pytest
+
+from graph.config import FlowConfig, ModelsConfig, leaves, load_config
+from graph.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("AGENTFLOW_MODELS", "AGENTFLOW_BUDGETS__MAX_TURNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def write(tmp_path, text: str, name: str = "agentflow.toml"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_defaults_need_no_file():
+    loaded = load_config()
+    assert loaded.config == FlowConfig()
+    assert loaded.sources == {}
+    assert loaded.config.budgets.max_turns == 10
+    assert loaded.config.models.of("planner").temperature == 0.7
+    assert {loaded.config.models.of(role).temperature for role in ("executor", "verifier", "generator")} == {0.0}
+
+
+def test_each_source_overrides_the_one_before(tmp_path, monkeypatch):
+    write(tmp_path, "[budgets]\nmax_turns = 3\nmax_seconds = 10\nmax_tokens = 100\n")
+    monkeypatch.setenv("AGENTFLOW_BUDGETS__MAX_SECONDS", "20")
+    monkeypatch.setenv("AGENTFLOW_BUDGETS__MAX_TOKENS", "200")
+    loaded = load_config(overrides=["budgets.max_tokens=300"])
+    budgets = loaded.config.budgets
+    assert (budgets.max_turns, budgets.max_seconds, budgets.max_tokens) == (3, 20.0, 300)
+    assert loaded.sources == {
+        "budgets.max_turns": "agentflow.toml",
+        "budgets.max_seconds": "environment",
+        "budgets.max_tokens": "--set",
+    }
+    assert dict(leaves(loaded.config))["budgets.max_tokens"] == 300
+
+
+def test_a_role_takes_its_own_table_then_default_then_its_own_defaults():
+    models = ModelsConfig.model_validate(
+        {"default": {"model": "m", "max_tokens": 77}, "planner": {"temperature": 0.5}, "verifier": {"max_tokens": 5}}
+    )
+    assert (models.of("planner").model, models.of("planner").temperature) == ("m", 0.5)
+    assert models.of("planner").max_tokens == 77
+    assert models.of("verifier").max_tokens == 5
+    assert models.of("generate").temperature == 0.0
+    assert ModelsConfig.model_validate({"default": {"temperature": 0.2}}).of("planner").temperature == 0.2
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "value"),
+    [
+        ("models.planner.temperature=0.5", "temperature", 0.5),
+        ("models.planner.model=qwen", "model", "qwen"),
+        ('models.planner.model="qwen"', "model", "qwen"),
+        ("models.planner.model=openai:gpt-5", "model", "openai:gpt-5"),
+        ("models.planner.base_url=http://127.0.0.1:8000/v1", "base_url", "http://127.0.0.1:8000/v1"),
+        ('models.planner.extra={top_k = 5, stop = ["a"]}', "extra", {"top_k": 5, "stop": ["a"]}),
+    ],
+)
+def test_overrides_are_written_as_toml_or_as_text(override, key, value):
+    assert getattr(load_config(overrides=[override]).config.models.of("planner"), key) == value
+
+
+def test_lists_from_the_environment_are_json(monkeypatch):
+    monkeypatch.setenv("AGENTFLOW_TOOLS__ENABLED", '["python"]')
+    assert load_config().config.tools.enabled == ("python",)
+
+
+def test_other_variables_of_ours_are_no_settings(monkeypatch):
+    monkeypatch.setenv("AGENTFLOW_CACHE_DIR", "/somewhere")
+    assert load_config().config == FlowConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[budgets\n", "agentflow.toml is not valid TOML"),
+        ("[budgets]\nmax_turn = 3\n", "no setting budgets.max_turn in agentflow.toml: did you mean max_turns?"),
+        ("[budget]\nmax_turns = 3\n", "no setting budget in agentflow.toml: did you mean budgets?"),
+        ("[models.plannr]\nmodel = 'x'\n", "no setting models.plannr in agentflow.toml: did you mean planner?"),
+        ("[models.nobody]\nmodel = 'x'\n", "known here are default, analyzer"),
+        ("[budgets]\nmax_turns = -1\n", "budgets.max_turns in agentflow.toml does not fit: .*, not -1"),
+        ("[budgets]\nmax_turns = 'many'\n", "budgets.max_turns in agentflow.toml does not fit: .*, not 'many'"),
+        ("[models.planner]\ntemperature = 9\n", "models.planner.temperature in agentflow.toml does not fit"),
+        ("models = 3\n", "models in agentflow.toml does not fit"),
+        ("[tools.python]\ntimout = 3\n", "no setting tools.python.timout in agentflow.toml: did you mean timeout?"),
+        ("[tools]\nenabled = 'python'\n", "tools.enabled in agentflow.toml does not fit"),
+        ("[models.planner]\napi_key = 'sk-planted'\n", "no setting models.planner.api_key .*did you mean api_key_env?"),
+    ],
+)
+def test_a_bad_file_is_one_sentence(tmp_path, text, sentence):
+    write(tmp_path, text)
+    with pytest.raises(ConfigError, match=sentence) as raised:
+        load_config()
+    assert "\n" not in str(raised.value)
+    assert "sk-planted" not in str(raised.value)
+
+
+def test_a_key_in_place_of_its_variables_name_is_refused_and_not_repeated(tmp_path):
+    write(tmp_path, "[models.default]\napi_key_env = 'sk-planted-123'\n")
+    with pytest.raises(ConfigError, match="api_key_env in agentflow.toml .*name of an environment variable") as raised:
+        load_config()
+    assert "planted" not in str(raised.value)
+
+
+def test_a_key_inside_an_address_is_refused_and_not_repeated():
+    with pytest.raises(ConfigError, match="base_url .*api_key_env") as raised:
+        load_config(overrides=["models.default.base_url=http://user:planted@127.0.0.1/v1"])
+    assert "planted" not in str(raised.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(ConfigError, match="There is no configuration file .*missing.toml"):
+        load_config(tmp_path / "missing.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(tmp_path / "bytes.toml")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(tmp_path)
+
+
+@pytest.mark.parametrize("override", ["max_turns", "=3", "budgets..max_turns=3", ".=1", ""])
+def test_an_override_without_key_or_value(override):
+    with pytest.raises(ConfigError, match="must look like"):
+        load_config(overrides=[override])
+
+
+def test_bad_values_from_elsewhere_name_their_source(monkeypatch):
+    with pytest.raises(ConfigError, match=r"budgets.max_turns \(--set\) does not fit"):
+        load_config(overrides=["budgets.max_turns=x"])
+    monkeypatch.setenv("AGENTFLOW_BUDGETS__MAX_TURNS", "x")
+    with pytest.raises(ConfigError, match=r"budgets.max_turns \(environment\) does not fit"):
+        load_config()
+    monkeypatch.setenv("AGENTFLOW_MODELS", "{not json")
+    with pytest.raises(ConfigError, match="AGENTFLOW_ variable cannot be read"):
+        load_config()
