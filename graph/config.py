@@ -4,13 +4,16 @@ Keys are never part of it: a role names the environment variable that holds its 
 """
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from graph.engine.settings import LocalSettings
@@ -20,6 +23,10 @@ from graph.tools.settings import ToolsSettings
 Role = Literal["analyzer", "planner", "executor", "verifier", "generator", "generate"]
 ROLES: tuple[Role, ...] = ("analyzer", "planner", "executor", "verifier", "generator", "generate")
 """The five modules and the `generate` tool, each with a model of its own."""
+
+
+_SECRET = "secret"
+"""Type of an error whose input may be a key, and is not repeated."""
 
 
 class _Table(BaseModel):
@@ -49,6 +56,20 @@ class ModelConfig(_Table):
     seed: int | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as the server takes them."""
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _names_a_variable(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z_]\w*", value, re.ASCII):
+            raise PydanticCustomError(_SECRET, "it takes the name of an environment variable that holds the key")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _holds_no_key(cls, value: str | None) -> str | None:
+        if value is not None and "@" in urlsplit(value).netloc:
+            raise PydanticCustomError(_SECRET, "an address holds no key: name its variable in api_key_env")
+        return value
 
     @property
     def embedded(self) -> bool:
@@ -217,6 +238,8 @@ def _sentence(error: ValidationError, sources: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in first["loc"])
     source = next((name for path, name in sources.items() if path == key or path.startswith(key + ".")), None)
     where = {None: "", "environment": " (environment)", "--set": " (--set)"}.get(source, f" in {source}")
+    if first["type"] == _SECRET:
+        return f"The setting {key}{where} does not fit: {first['msg']}."
     if first["type"] != "extra_forbidden":
         return f"The setting {key}{where} does not fit: {first['msg'].lower()}, not {first['input']!r}."
     model: Any = FlowConfig

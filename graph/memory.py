@@ -38,7 +38,7 @@ def render_memory(turns: Sequence[Turn], budget: int) -> str:
         excess = _length(texts) - budget
         if excess <= 0:
             break
-        longest = max((len(result.content) for result in turn.observations), default=0)
+        longest = min(budget, max((len(result.content) for result in turn.observations), default=0))
         count = max(1, len(turn.observations))
         limit = max(_SHORTEST_RESULT, longest - -(-excess // count))
         texts[index] = _render_turn(index + 1, turn, limit)

@@ -206,7 +206,7 @@ class Runner:
 
     @staticmethod
     def _emit(on_event: OnEvent | None, run: str, question: str, *, resumed: bool) -> None:
-        if on_event:
+        if on_event is not None:
             on_event(Event.of(EventKind.RUN, {"id": run, "question": question, "resumed": resumed}))
 
     async def _drive(
@@ -239,7 +239,7 @@ class Runner:
             async for mode, item in stream:
                 if mode == "values":
                     state = item
-                elif on_event:
+                elif on_event is not None:
                     on_event(item)
         except asyncio.CancelledError:
             await asyncio.shield(self._note_end("cancelled", project(run, state, stop=StopReason.CANCELLED)))
@@ -257,7 +257,7 @@ class Runner:
             what = str(error) if isinstance(error, AgentFlowError) else f"{type(error).__name__}: {error}"
             trajectory = project(run, state, stop=StopReason.FAILED, error=what)
         await self._note_end("failed" if error else "finished", trajectory)
-        if on_event:
+        if on_event is not None:
             fields = trajectory.model_dump(
                 mode="json", include={"id", "stop", "answer", "solution", "seconds", "error"}
             )

@@ -139,7 +139,7 @@ class RoleModel:
                 if stream.first_token is None and chunk.text:
                     stream.first_token = time.monotonic() - start
                 text = stream.add(chunk)
-                if on_token and text:
+                if on_token is not None and text:
                     on_token(text)
         if self._server and not stream.complete:
             raise ModelError(f"{self._where()} broke off in the middle of its answer.", transient=True)
