@@ -40,7 +40,15 @@ def build_tiny_model(directory: Path, *, seed: int = 0, vocab_size: int = 1024, 
         dtype="float32",
     )
     model = Qwen3ForCausalLM(config)
-    model.generation_config = GenerationConfig(eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
+    model.generation_config = GenerationConfig(
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        # Defaults such as instruct models bring along: no call of ours may fall under them.
+        do_sample=True,
+        top_k=20,
+        top_p=0.8,
+        repetition_penalty=1.05,
+    )
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return directory

@@ -1,5 +1,6 @@
 """A vLLM server as a child process. vLLM lives in an environment of its own; it is spoken to over HTTP only."""
 
+import json
 import os
 import re
 import signal
@@ -18,6 +19,9 @@ from graph.errors import ConfigError, ModelError
 from training import guard
 
 _POLL_SECONDS = 0.25
+_PLAIN_SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+"""Models bring sampling defaults of their own (top_k 20 and a repetition penalty, say), which vLLM would apply to every
+call that leaves them out: log-probabilities would then not be the policy's."""
 _LOG_PREFIX = re.compile(r"^(\(\w+[^)]*pid=\d+\) )?([A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d \[[^]]*\] ?)?")
 _CAUSE = re.compile(r"[\w.]*Error: |\s*Value error, |\S+: error: ")
 """How a line begins that names a cause: an exception, pydantic's word for one, or a refused flag."""
@@ -135,6 +139,7 @@ class VLLMServer:
         ]
         # Log-probabilities of the distribution that was sampled, temperature included.
         command += ["--logprobs-mode", "processed_logprobs"]
+        command += ["--override-generation-config", json.dumps(_PLAIN_SAMPLING)]
         # A JSON grammar with free whitespace lets a weak model emit blanks for ever.
         command += ["--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}']
         command.append("--enable-prompt-tokens-details")

@@ -7,8 +7,16 @@ from graph.errors import TraceError
 from graph.trace import TracedCall, Trajectory
 
 PLANNER = "planner"
-_RESHAPING = {"top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias"}
-"""Fields of a request under which tokens come from another distribution than the policy's own."""
+_NEUTRAL: dict[str, tuple[object, ...]] = {
+    "top_p": (1.0,),
+    "top_k": (0, -1),
+    "min_p": (0.0,),
+    "repetition_penalty": (1.0,),
+    "presence_penalty": (0.0,),
+    "frequency_penalty": (0.0,),
+    "logit_bias": ({}, None),
+}
+"""Fields of a request that reshape the policy's distribution, and the values with which they do not."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +60,10 @@ def _row(trajectory: Trajectory, position: int, call: TracedCall) -> TurnRow:
     temperature = float(call.sampling.get("temperature") or 0.0)
     if temperature == 0.0:
         raise TraceError(f"{name} was not sampled: record it with models.planner.temperature above 0.")
-    if call.sampling.get("top_p", 1.0) != 1.0:
-        raise TraceError(f"{name} was sampled from a cut distribution: record it with models.planner.top_p = 1.")
-    if reshaped := _RESHAPING.intersection(call.sampling.get("extra", {})):
-        raise TraceError(f"{name} was sampled with {', '.join(sorted(reshaped))}: record it without.")
+    asked = {**call.sampling, **call.sampling.get("extra", {})}
+    reshaped = [field for field, neutral in _NEUTRAL.items() if field in asked and asked[field] not in neutral]
+    if reshaped:
+        raise TraceError(f"{name} was sampled with {' and '.join(reshaped)}: record it without.")
     return TurnRow(
         prompt_ids=call.prompt_ids,
         completion_ids=call.completion_ids,

@@ -27,11 +27,11 @@ PREFIX = "The memory of earlier turns holds facts about towns and rivers. " * 40
 
 
 def test_a_trained_adapter_answers_after_hot_load_and_old_versions_stay_right(
-    vllm_server: VLLMServer, tiny_model: Path, tmp_path: Path
+    vllm_server: VLLMServer, tiny_planner: Path, tmp_path: Path
 ) -> None:
     base = _sample(vllm_server, "planner")
     assert len(base[0][0]) > 400
-    assert gap(base, forward(tiny_model, None, base, temperature=TEMPERATURE)) < EXACT
+    assert gap(base, forward(tiny_planner, None, base, temperature=TEMPERATURE)) < EXACT
 
     settings = StepSettings(learning_rate=5e-3, lora_rank=8)
     adapters = {}
@@ -39,7 +39,7 @@ def test_a_trained_adapter_answers_after_hot_load_and_old_versions_stay_right(
         name = versioned_name("planner", version)
         adapters[name] = train_one_step(
             _trajectories(base, winner=version),
-            model=tiny_model,
+            model=tiny_planner,
             out=tmp_path / name,
             settings=settings,
         )
@@ -48,10 +48,10 @@ def test_a_trained_adapter_answers_after_hot_load_and_old_versions_stay_right(
 
     for name, path in adapters.items():
         calls = _sample(vllm_server, name)
-        assert gap(calls, forward(tiny_model, path, calls, temperature=TEMPERATURE)) < EXACT
-        assert gap(calls, forward(tiny_model, None, calls, temperature=TEMPERATURE)) > 10 * EXACT
+        assert gap(calls, forward(tiny_planner, path, calls, temperature=TEMPERATURE)) < EXACT
+        assert gap(calls, forward(tiny_planner, None, calls, temperature=TEMPERATURE)) > 10 * EXACT
     again = _sample(vllm_server, "planner")
-    assert gap(again, forward(tiny_model, None, again, temperature=TEMPERATURE)) < EXACT
+    assert gap(again, forward(tiny_planner, None, again, temperature=TEMPERATURE)) < EXACT
 
     unload_adapter(vllm_server.base_url, "planner@v1")
     body = {"model": "planner@v1", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
@@ -61,13 +61,15 @@ def test_a_trained_adapter_answers_after_hot_load_and_old_versions_stay_right(
 
 
 def test_the_step_moves_the_policy_toward_the_rewarded_calls(
-    vllm_server: VLLMServer, tiny_model: Path, tmp_path: Path
+    vllm_server: VLLMServer, tiny_planner: Path, tmp_path: Path
 ) -> None:
     base = _sample(vllm_server, "planner")
     settings = StepSettings(learning_rate=5e-3, lora_rank=8)
-    adapter = train_one_step(_trajectories(base, winner=1), model=tiny_model, out=tmp_path / "step", settings=settings)
-    before = forward(tiny_model, None, base, temperature=TEMPERATURE)
-    after = forward(tiny_model, adapter, base, temperature=TEMPERATURE)
+    adapter = train_one_step(
+        _trajectories(base, winner=1), model=tiny_planner, out=tmp_path / "step", settings=settings
+    )
+    before = forward(tiny_planner, None, base, temperature=TEMPERATURE)
+    after = forward(tiny_planner, adapter, base, temperature=TEMPERATURE)
     change = [sum(new) - sum(old) for old, new in zip(before, after, strict=True)]
     rewarded = [change[i] for i in range(len(base)) if i % 4 == 1]
     others = [change[i] for i in range(len(base)) if i % 4 != 1]

@@ -37,8 +37,8 @@ def test_a_direct_answer_has_no_rows() -> None:
         ({"sampling": SAMPLED | {"constrained": True}}, "under a schema"),
         ({"sampling": SAMPLED | {"temperature": 0.0}}, "not sampled"),
         ({"sampling": {}}, "not sampled"),
-        ({"sampling": SAMPLED | {"top_p": 0.9}}, "cut distribution"),
-        ({"sampling": SAMPLED | {"extra": {"top_k": 20, "min_p": 0.1}}}, "min_p, top_k"),
+        ({"sampling": SAMPLED | {"top_p": 0.9}}, "sampled with top_p:"),
+        ({"sampling": SAMPLED | {"extra": {"top_k": 20, "min_p": 0.1}}}, "sampled with top_k and min_p:"),
     ],
     ids=str,
 )
@@ -51,6 +51,6 @@ def test_a_call_that_cannot_be_trained_on_exactly_is_named(fields: dict[str, Any
 
 
 def test_harmless_extras_are_no_reason_to_refuse() -> None:
-    extra = {"chat_template_kwargs": {"enable_thinking": False}}
+    extra = {"chat_template_kwargs": {"enable_thinking": False}, "top_k": 0, "min_p": 0.0}
     trajectory = make_trajectory("t", group="g", reward=1.0, planner_calls=[CALL], extra=extra)
     assert len(rows_of(trajectory)) == 1
