@@ -1,5 +1,6 @@
 """The few requests that managing an engine takes. Questions go through the same client as any other model server's."""
 
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ class EngineClient:
             headers={"Authorization": f"Bearer {state.api_key}", "Connection": "close"},
             timeout=_HEALTH_SECONDS,
             trust_env=False,  # no proxy stands between a machine and itself
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),  # never used, and reading all certificates takes 20 ms
         )
 
     def healthy(self) -> bool:

@@ -5,6 +5,8 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 
+import filelock
+
 from graph.engine.client import EngineClient
 from graph.engine.home import EngineHome, EngineState, all_homes, home_of
 from graph.engine.info import ROLE_SLOTS, EngineInfo
@@ -16,6 +18,8 @@ from graph.engine.slots import Messages, warm
 from graph.errors import ConfigError, SetupError
 
 _STOP_SECONDS = 10.0
+_LOCK_SECONDS = 180.0
+"""Longer than a start may take."""
 _PAUSE = 0.05
 
 
@@ -29,7 +33,7 @@ def ensure_engine(settings: LocalSettings, *, on_progress: Callable[[str], None]
     home = home_of(settings, model, threads)
     try:
         home.make()
-        with home.start_lock():
+        with home.start_lock().acquire(timeout=_LOCK_SECONDS):
             state = _running_state(home)
             if state is None:
                 if on_progress is not None:
@@ -40,6 +44,10 @@ def ensure_engine(settings: LocalSettings, *, on_progress: Callable[[str], None]
                 home.write_state(state)
             home.touch()
             return _info(state)
+    except filelock.Timeout as error:
+        raise ConfigError(
+            f"Another command has been starting the embedded engine for {_LOCK_SECONDS:.0f} s: end it and try again."
+        ) from error
     except OSError as error:
         reason = error.strerror or error
         raise SetupError(
@@ -64,7 +72,7 @@ def stop_engine(settings: LocalSettings | None = None) -> bool:
     stopped = False
     for home in homes:
         if home.directory.is_dir():
-            with home.start_lock():
+            with home.start_lock().acquire(timeout=_LOCK_SECONDS):
                 stopped = _stop(home) or stopped
     return stopped
 

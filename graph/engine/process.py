@@ -29,7 +29,7 @@ from graph.engine.slots import restore
 _BATCH = 64
 """Prompt tokens read between two looks at the queue: reading is no slower than in larger batches, and a cancelled
 request lets go after about a second."""
-_HTTP_THREADS = 64
+_HTTP_THREADS = 256
 """Waiting requests hold one each; some must be left for the health check."""
 _POLL_SECONDS = 2.0
 _SHUTDOWN_SECONDS = 1.0

@@ -1,5 +1,6 @@
 """An engine's life: started once, shared, found again after any kill, ended when idle or told to."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -206,6 +207,27 @@ def test_stop_breaks_off_a_request(embedded: LocalSettings) -> None:
     assert not asking.is_alive()
     assert isinstance(outcome[0], httpx.HTTPError)
     assert home().read_state() is None
+
+
+def test_a_crowded_engine_is_not_taken_for_a_frozen_one(embedded: LocalSettings) -> None:
+    info = ensure_engine(embedded)
+
+    def ask() -> None:
+        # Cut off by the stop below.
+        with contextlib.suppress(httpx.HTTPError):
+            chat(info, max_tokens=900, ignore_eos=True, id_slot=2)
+
+    waiting = [threading.Thread(target=ask) for _ in range(100)]
+    for thread in waiting:
+        thread.start()
+    headers = {"Authorization": f"Bearer {info.api_key}"}
+    metrics = f"http://127.0.0.1:{info.port}/metrics"
+    assert eventually(lambda: "requests_deferred 99" in httpx.get(metrics, headers=headers, timeout=30).text)
+    assert ensure_engine(embedded).pid == info.pid
+    assert stop_engine()
+    for thread in waiting:
+        thread.join(timeout=30)
+    assert not any(thread.is_alive() for thread in waiting)
 
 
 def test_without_its_folder_it_ends_itself(embedded: LocalSettings) -> None:
