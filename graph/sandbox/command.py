@@ -24,6 +24,7 @@ _COUNTED_PER_NAMESPACE = (5, 14)
 def environment(home: str) -> dict[str, str]:
     """Return all of a run's environment; nothing is inherited."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    threads["MALLOC_ARENA_MAX"] = "2"  # each arena takes 64 MB of address space
     return {"HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "MPLBACKEND": f"module://{BACKEND}", **threads}
 
 

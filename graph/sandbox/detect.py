@@ -12,6 +12,7 @@ from graph.errors import SandboxError
 from graph.sandbox.bubblewrap import bubblewrap_program
 from graph.sandbox.launcher import run_python
 from graph.sandbox.level import Level
+from graph.sandbox.result import RunResult
 from graph.tools.settings import PythonSettings
 
 PROBE = """
@@ -80,6 +81,15 @@ def why_not(level: Level) -> str | None:
     """Try a level out with code that attacks it; return what is wrong with it, or None if it holds."""
     if level is Level.BUBBLEWRAP and bubblewrap_program() is None:
         return "not installed"
+    try:
+        result = _try_out(level)
+    except (SandboxError, OSError) as error:
+        return str(error)
+    said = result.stdout.strip()
+    return None if said == "holds" else said or result.stderr.strip() or f"the trial ended with {result.exit_status}"
+
+
+def _try_out(level: Level) -> RunResult:
     with (
         tempfile.NamedTemporaryFile(prefix="agentflow-canary-") as canary,
         socket.create_server(("127.0.0.1", 0)) as listener,
@@ -88,12 +98,7 @@ def why_not(level: Level) -> str | None:
         Path(canary.name).chmod(0o644)
         code = PROBE.format(canary=canary.name, port=listener.getsockname()[1])
         run = run_python(code, timeout=_PROBE_SECONDS, memory_mb=_PROBE_MEMORY_MB, level=level)
-        try:
-            result = thread.submit(asyncio.run, run).result()
-        except SandboxError as error:
-            return str(error)
-    said = result.stdout.strip()
-    return None if said == "holds" else said or result.stderr.strip() or f"the trial ended with {result.exit_status}"
+        return thread.submit(asyncio.run, run).result()
 
 
 def _remedy() -> str:

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from io import FileIO
 
 from graph.errors import SandboxError
 from graph.sandbox.command import environment, outside_command
@@ -51,7 +52,11 @@ def _home(level: Level) -> Iterator[str]:
     if level is not Level.RLIMITS_ONLY:
         yield "/sandbox"
         return
-    with tempfile.TemporaryDirectory(prefix="agentflow-", ignore_cleanup_errors=True) as home:
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="agentflow-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise SandboxError(f"No private directory could be made ({error}); make room or set TMPDIR.") from error
+    with directory as home:
         yield os.path.realpath(home)
 
 
@@ -138,36 +143,44 @@ class _Run:
 @asynccontextmanager
 async def _started(level: Level, *, home: str, timeout: float, memory_mb: int) -> AsyncIterator[_Run]:
     """Start the supervisor; on leaving, in any way, nothing of the run is alive."""
-    results = asyncio.StreamReader()
-    try:
-        read_end, write_end = os.pipe()
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(results), os.fdopen(read_end, "rb", buffering=0)
-        )
+    async with _results_pipe() as (results, write_end):
         try:
             process = await asyncio.create_subprocess_exec(
-                *outside_command(level, results=write_end, home=home, timeout=timeout, memory_mb=memory_mb),
+                *outside_command(level, results=write_end.fileno(), home=home, timeout=timeout, memory_mb=memory_mb),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                pass_fds=(write_end,),
+                pass_fds=(write_end.fileno(),),
                 env=environment(home),
                 cwd="/",
                 start_new_session=True,
             )
-        except BaseException:
-            transport.close()
-            raise
+        except OSError as error:
+            raise SandboxError(f"The sandbox could not be started ({error}); free processes and retry.") from error
+        write_end.close()
+        run = _Run(process, results)
+        try:
+            yield run
         finally:
-            os.close(write_end)
-    except OSError as error:
-        raise SandboxError(f"The sandbox could not be started ({error}); free processes or files and retry.") from error
-    run = _Run(process, results)
+            await run.end()
+
+
+@asynccontextmanager
+async def _results_pipe() -> AsyncIterator[tuple[asyncio.StreamReader, FileIO]]:
+    """Make the pipe for records; the end to write to is the supervisor's, the other closes on leaving."""
+    results = asyncio.StreamReader()
     try:
-        yield run
-    finally:
-        await run.end()
-        transport.close()
+        read_descriptor, write_descriptor = os.pipe()
+    except OSError as error:
+        raise SandboxError(f"The sandbox could not be started ({error}); free open files and retry.") from error
+    with FileIO(read_descriptor) as read_end, FileIO(write_descriptor, "w") as write_end:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(results), read_end
+        )
+        try:
+            yield results, write_end
+        finally:
+            transport.close()
 
 
 def _result(run: _Run, limit: Limit | None, seconds: float) -> RunResult:

@@ -39,7 +39,7 @@ class Excerpt:
 
 
 def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+    return data.decode("utf-8", "replace").replace("\0", "\ufffd")  # databases and terminals cannot take a NUL
 
 
 def _without_torn_end(data: bytes) -> bytes:

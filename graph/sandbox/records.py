@@ -56,7 +56,7 @@ class Records:
             if kind in (READY, FAILED):
                 self.answered.set()
         elif kind == VALUE:
-            value = content.decode("utf-8", "replace")
+            value = content.decode("utf-8", "replace").replace("\0", "\ufffd")
             self.value, self.value_truncated = value[:VALUE_CHARACTERS], len(value) > VALUE_CHARACTERS
         elif kind == FIGURE:
             if len(self.figures) < FIGURES and len(content) <= FIGURE_BYTES and content.startswith(SIGNATURE):

@@ -413,13 +413,16 @@ async def test_cancellation_kills_at_once(level: Level) -> None:
 
 @every
 async def test_cancellation_while_the_sandbox_is_built(level: Level) -> None:
-    for delay in (0, 0.005, 0.01, 0.02, 0.03, 0.05):
+    descriptors = len(os.listdir("/proc/self/fd"))
+    for delay in (0, 0, 0.005, 0.01, 0.02, 0.03, 0.05):
         task = asyncio.create_task(run_python("while True: pass", timeout=90, memory_mb=512, level=level))
         await asyncio.sleep(delay)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
     assert await _gone(os.getpid())
+    await asyncio.sleep(0.1)
+    assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
 @every

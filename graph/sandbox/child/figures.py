@@ -1,6 +1,7 @@
 """Figures of a run: PNG files in the private directory, those of `plt.show()` and of open figures among them."""
 
 import atexit
+import contextlib
 import os
 import sys
 
@@ -31,13 +32,23 @@ def save_open_figures(setup: Setup) -> None:
 
 
 def _collect(setup: Setup) -> None:
-    with os.scandir(setup.home) as entries:
+    with contextlib.suppress(OSError):  # the code may have used up every descriptor, or changed its files
+        for path in _images(setup.home):
+            _keep(path, setup.results)
+
+
+def _images(home: str) -> list[str]:
+    """Return the first image files, oldest first."""
+    with os.scandir(home) as entries:
         images = [entry for entry in entries if entry.name.endswith(".png") and entry.is_file(follow_symlinks=False)]
         found = [(entry.stat().st_mtime_ns, entry.path) for entry in images]
-    for _, path in sorted(found)[:FIGURES]:
-        with open(path, "rb") as file:
-            content = file.read(FIGURE_BYTES + 1)
-        if len(content) > FIGURE_BYTES:
-            sys.stderr.write(f"{os.path.basename(path)} is over {FIGURE_BYTES >> 20} MB and was not kept\n")
-        elif content.startswith(SIGNATURE):
-            report(setup.results, FIGURE, content)
+    return [path for _, path in sorted(found)[:FIGURES]]
+
+
+def _keep(path: str, results: int) -> None:
+    with open(path, "rb") as file:
+        content = file.read(FIGURE_BYTES + 1)
+    if len(content) > FIGURE_BYTES:
+        sys.stderr.write(f"{os.path.basename(path)} is over {FIGURE_BYTES >> 20} MB and was not kept\n")
+    elif content.startswith(SIGNATURE):
+        report(results, FIGURE, content)

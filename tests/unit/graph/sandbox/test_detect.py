@@ -10,6 +10,7 @@ import pytest
 
 from graph.errors import SandboxError
 from graph.sandbox import Level, detect_level
+from graph.sandbox.child.landlock import abi_version
 from graph.sandbox.detect import PROBE, why_not
 from graph.tools.settings import PythonSettings
 
@@ -22,6 +23,24 @@ async def test_detection_works_under_a_running_loop_and_is_kept() -> None:
     assert first in (Level.BUBBLEWRAP, Level.NAMESPACES)
     assert detect_level(PythonSettings()) is first
     assert detect_level(PythonSettings(sandbox="rlimits-only")) is first
+
+
+def _works(*command: str) -> bool:
+    return shutil.which(command[0]) is not None and subprocess.run(command, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not _works("unshare", "--user", "--pid", "--net", "--fork", "true"), reason="no user namespaces")
+def test_namespaces_hold_where_the_kernel_gives_them() -> None:
+    try:
+        abi_version()
+    except OSError:
+        pytest.skip("no Landlock")
+    assert why_not(Level.NAMESPACES) is None
+
+
+@pytest.mark.skipif(not _works("bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"), reason="bwrap does not work")
+def test_bubblewrap_holds_where_it_works() -> None:
+    assert why_not(Level.BUBBLEWRAP) is None
 
 
 @pytest.mark.skipif(bool(shutil.which("bwrap")), reason="bwrap is installed")

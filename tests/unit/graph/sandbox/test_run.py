@@ -139,6 +139,12 @@ async def test_syntax_error_names_its_line(level: Level) -> None:
 
 
 @one
+async def test_zero_bytes_in_output_are_replaced(level: Level) -> None:
+    result = await run("print('a\\0b')\n'a\\0b'", level)
+    assert (result.stdout, result.value) == ("a\ufffdb\n", "'a\\x00b'")
+
+
+@one
 async def test_zero_bytes_in_code_are_an_error_of_the_code(level: Level) -> None:
     result = await run("print(1)\0", level)
     assert result.exit_status == 1
