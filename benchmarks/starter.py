@@ -95,7 +95,9 @@ def show(samples: list[Sample], rows: list[dict[str, Any]], console: Console) ->
     for row in flow:
         if not scores["flow"][row["id"]].value:
             wanted = " | ".join(by_id[row["id"]].answers)
-            console.print(f"✗ {row['id']} {row['tools']} {row['answer'] or row['error']!r}, wanted {wanted!r}", markup=False)
+            console.print(
+                f"✗ {row['id']} {row['tools']} {row['answer'] or row['error']!r}, wanted {wanted!r}", markup=False
+            )
 
 
 def shown(found: Accuracy) -> str:
