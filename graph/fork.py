@@ -24,8 +24,7 @@ async def fork_run(runner: Runner, run: str, *, turn: int, sub_goal: str | None 
     Raises:
         ConfigError: there is no such run, turn or tool.
     """
-    snapshot = await runner.flow.aget_state(runner.address(run))
-    state: FlowState = snapshot.values  # type: ignore[assignment]
+    state: FlowState = (await runner.snapshot(run)).values  # type: ignore[assignment]
     turns = state.get("turns", [])
     if "request" not in state or not turns:
         raise ConfigError(f"The run {run} has no turns to fork from.")

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import uuid_utils
 from langchain_core.runnables import RunnableConfig
 from langgraph.cache.base import BaseCache
+from langgraph.types import StateSnapshot
 from sqlalchemy.exc import SQLAlchemyError
 
 from graph.config import ROLES, FlowConfig, Role
@@ -26,6 +27,7 @@ from graph.models.client import RoleModel
 from graph.plain import plain_text
 from graph.prompt import load_prompt
 from graph.records import Exchange, StopReason
+from graph.snapshot import read_snapshot
 from graph.state import FlowInput, FlowState, Request, Setup
 from graph.storage.database import Database
 from graph.storage.runs import Status
@@ -109,7 +111,7 @@ class Runner:
         Raises:
             ConfigError: there is no such run, it has ended, or it used a tool that is not there now.
         """
-        snapshot = await self.flow.aget_state(self.address(run))
+        snapshot = await self.snapshot(run)
         state: FlowState = snapshot.values  # type: ignore[assignment]
         if "setup" not in state:
             return await self._start_over(run, on_event)
@@ -143,11 +145,18 @@ class Runner:
 
     async def drive_fork(self, run: str, *, on_event: OnEvent | None = None) -> Trajectory:
         """Run a trajectory that `graph.fork` has laid out."""
-        snapshot = await self.flow.aget_state(self.address(run))
-        state: FlowState = snapshot.values  # type: ignore[assignment]
+        state: FlowState = (await self.snapshot(run)).values  # type: ignore[assignment]
         await self._note_start(run, state["request"])
         self._emit(on_event, run, state["request"].question, resumed=False)
         return await self._drive(run, None, state, on_event)
+
+    async def snapshot(self, run: str) -> StateSnapshot:
+        """Return the latest checkpoint of a run; without values where there is none.
+
+        Raises:
+            StorageError: it is damaged, or not one of ours.
+        """
+        return await read_snapshot(self.flow, self.address(run))
 
     def setup(self) -> Setup:
         """Return what a new run is started with."""

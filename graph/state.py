@@ -112,6 +112,8 @@ def fold_turns(current: Sequence[Turn], writes: Sequence[Sequence[TurnEvent]]) -
                 turns[-1] = turns[-1].model_copy(update={"verdict": event})
             case Fault():
                 turns[-1] = turns[-1].model_copy(update={"faults": (*turns[-1].faults, event)})
+            case _:
+                raise TypeError(f"{type(event).__name__} is no event of a turn")
     return turns
 
 

@@ -1,5 +1,9 @@
-"""Opens the database of runs: SQLite in a file, or PostgreSQL."""
+"""Opens the database of runs: SQLite in a file, or PostgreSQL.
 
+Many processes may open one database at once, also one that is not there yet: they take turns at creating the tables.
+"""
+
+import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator
@@ -9,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import aiosqlite
+from filelock import AsyncFileLock
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from sqlalchemy import event
@@ -24,6 +29,8 @@ from graph.storage.serializer import StrictSerializer
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
 
 _BUSY_SECONDS = 30.0
+_LOCK = 0x61676C6F77
+"""Of PostgreSQL's advisory locks, the one that we take; any number that nobody else uses."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +71,17 @@ async def _open_sqlite(path: Path) -> AsyncIterator[Database]:
     event.listen(engine.sync_engine, "connect", _tune)
     try:
         async with aiosqlite.connect(str(path), timeout=_BUSY_SECONDS) as connection:
-            saver = AsyncSqliteSaver(connection, serde=StrictSerializer())
-            await saver.setup()
+            saver, runs = AsyncSqliteSaver(connection, serde=StrictSerializer()), RunStore(engine)
+            # Switching to the write-ahead log does not wait for others that do the same.
+            async with AsyncFileLock(f"{path}.lock", timeout=_BUSY_SECONDS):
+                await saver.setup()
+                await runs.create()
             await connection.execute("PRAGMA synchronous=NORMAL")
-            runs = RunStore(engine)
-            await runs.create()
             yield Database(saver, runs)
     except (sqlite3.Error, SQLAlchemyError) as error:
         raise StorageError(_sqlite_sentence(path, error)) from error
+    except PermissionError as error:
+        raise StorageError(f"{path.parent} cannot be written: make it writable, or change storage.url.") from error
     finally:
         await engine.dispose()
 
@@ -123,12 +133,31 @@ async def _open_postgres(url: str) -> AsyncIterator[Database]:
     engine = create_async_engine(address)
     try:
         async with AsyncPostgresSaver.from_conn_string(url, serde=StrictSerializer()) as saver:
-            await saver.setup()
             runs = RunStore(engine)
-            await runs.create()
+            async with _turn(saver):
+                await saver.setup()
+                await runs.create()
             yield Database(saver, runs)
     except (psycopg.Error, SQLAlchemyError) as error:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise StorageError(f"PostgreSQL at {address.host or 'the default host'} failed: {cause}.") from error
     finally:
         await engine.dispose()
+
+
+@asynccontextmanager
+async def _turn(saver: Any) -> AsyncIterator[None]:
+    """Hold this database's lock for creating tables.
+
+    It is tried again and again rather than waited for: the index that the saver builds concurrently would wait for
+    whoever waits for the lock.
+    """
+    while True:
+        found = await (await saver.conn.execute("SELECT pg_try_advisory_lock(%s) AS held", (_LOCK,))).fetchone()
+        if found["held"]:
+            break
+        await asyncio.sleep(0.05)
+    try:
+        yield
+    finally:
+        await saver.conn.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))

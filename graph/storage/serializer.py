@@ -32,8 +32,11 @@ class StrictSerializer(JsonPlusSerializer):
         """Decode what `dumps_typed` wrote.
 
         Raises:
-            StorageError: the value is of an encoding that this project never writes.
+            StorageError: the value is damaged, or of an encoding that this project never writes.
         """
         if data[0] not in _READABLE:
             raise StorageError(f"The checkpoint holds {data[0]!r} data, which this project never writes: not read.")
-        return super().loads_typed(data)
+        try:
+            return super().loads_typed(data)
+        except ValueError as error:
+            raise StorageError(f"A checkpoint of the run is damaged ({error}): delete the run.") from error
