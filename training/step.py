@@ -9,7 +9,7 @@ import torch
 from datasets import Dataset
 from peft import LoraConfig
 from pydantic import BaseModel, ConfigDict, Field
-from transformers import AutoTokenizer, set_seed
+from transformers import AutoTokenizer, PrinterCallback, set_seed
 
 from graph.errors import ConfigError
 from graph.trace import Trajectory
@@ -62,6 +62,7 @@ def train_one_step(
                 task_type="CAUSAL_LM",
             ),
         )
+        trainer.remove_callback(PrinterCallback)  # it prints a summary: what is printed is the command line's business
         trainer.train()
         trainer.model.save_pretrained(str(scratch / "adapter"))
         os.rename(scratch / "adapter", out)
