@@ -39,7 +39,7 @@ def ask(
     text = read_question(question)
     extra = [f"budgets.max_turns={max_turns}"] if max_turns is not None else []
     loaded = settings(context, config_file, overrides, extra=(*extra, *(["tools.cache=true"] if cache else [])))
-    named = None if tools is None else [name.strip() for name in tools.split(",") if name.strip()]
+    named = _names(tools) if tools is not None else None
 
     async def work(runner: "Runner", on_event: "Callable[[Event], None]") -> "Trajectory":
         thread = await _conversation(runner, conversation)
@@ -50,6 +50,15 @@ def ask(
     if not as_json:
         hint = f'follow up with: agentflow ask --conversation {trajectory.id} "…"'
         PlainConsole(stderr=True).print(hint, style="dim", soft_wrap=True)
+
+
+def _names(tools: str) -> list[str]:
+    from graph.errors import ConfigError
+
+    names = [name.strip() for name in tools.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("--tools names no tool: separate names by commas, or leave it out for all.")
+    return names
 
 
 async def _conversation(runner: "Runner", earlier: str | None) -> str:

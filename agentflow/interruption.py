@@ -28,9 +28,11 @@ def run_stoppable(work: Callable[[], Coroutine[Any, Any, T]], *, last_words: Cal
 
     def end(number: int) -> NoReturn:
         with ending:  # never released: the other caller waits for the process to end
-            last_words()
-            _flush()
-            os._exit(128 + number)
+            try:
+                last_words()
+                _flush()
+            finally:
+                os._exit(128 + number)
 
     async def main() -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()

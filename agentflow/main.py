@@ -56,6 +56,7 @@ def run() -> None:
     """Run the command line: the console script."""
     _prepare_streams()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.path.append(os.getcwd())  # a user's own tools lie where the configuration does; last, so that they hide nothing
     debug = "--debug" in sys.argv or os.environ.get("AGENTFLOW_DEBUG", "") not in {"", "0"}
     if not debug:
         sys.excepthook = _report_bug

@@ -1,5 +1,7 @@
 """A run in front of the user: opened, shown as it happens, stopped by Ctrl-C, and ended with an exit status."""
 
+import asyncio
+import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from agentflow.console.printer import Printer
-from agentflow.console.terminal import PlainConsole, complain
+from agentflow.console.terminal import PlainConsole, complain, lose_output
 from agentflow.interruption import run_stoppable
 
 if TYPE_CHECKING:
@@ -38,6 +40,35 @@ class View:
         return Story(PlainConsole(), stream=self.stream, verbose=self.verbose)
 
 
+class _Reader:
+    """Hands events to the printer. When `| head` has seen enough, it stops the run, as Ctrl-C does."""
+
+    def __init__(self, printer: Printer) -> None:
+        self._printer = printer
+        self._stop: Callable[[], None] | None = None
+        self.gone = False
+
+    def attach(self) -> None:
+        """Stop the running task when the reader goes away."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def stop() -> None:
+            loop.call_soon_threadsafe(task.cancel)
+
+        self._stop = stop
+
+    def __call__(self, event: "Event") -> None:
+        """Print an event, from whatever thread it comes."""
+        try:
+            if not self.gone:
+                self._printer(event)
+        except BrokenPipeError:
+            self.gone = True
+            if self._stop:
+                self._stop()
+
+
 def show_run(
     config: "FlowConfig",
     view: View,
@@ -53,6 +84,7 @@ def show_run(
         typer.Exit: status 2 when the run failed, which has been said then.
     """
     printer = view.printer()
+    reader = _Reader(printer)
 
     def last_words() -> None:
         printer.broke_off("CANCELLED", "stopped by the user")
@@ -60,23 +92,15 @@ def show_run(
 
     with printer:
         printer.opening(question)
-        from graph.errors import AgentFlowError  # these two take a second: the user has seen something by now
-        from graph.events import Event, EventKind
-        from graph.runner import open_runner
-        from graph.storage.database import open_database
-
-        async def session() -> "Trajectory":
-            def notice(text: str) -> None:
-                printer(Event.of(EventKind.NOTICE, {"text": text}))
-
-            async with (
-                open_database(config.storage.url) as database,
-                open_runner(config, database=database, tools=tools, on_notice=notice) as runner,
-            ):
-                return await work(runner, printer)
+        from graph.errors import AgentFlowError  # not at the top: the user sees something before pydantic is loaded
 
         try:
-            trajectory = run_stoppable(session, last_words=last_words)
+            trajectory = run_stoppable(lambda: _session(config, reader, work, tools), last_words=last_words)
+        except asyncio.CancelledError:
+            if not reader.gone:
+                raise
+            lose_output()
+            raise typer.Exit(128 + signal.SIGPIPE) from None
         except AgentFlowError as error:
             printer.broke_off("FAILED", str(error))
             if printer.run:
@@ -86,6 +110,22 @@ def show_run(
         complain(f"{trajectory.error}\nThe run is kept: {_how_to_go_on(printer)}")
         raise typer.Exit(2)
     return trajectory
+
+
+async def _session(config: "FlowConfig", reader: _Reader, work: "Work", tools: Sequence[str] | None) -> "Trajectory":
+    from graph.events import Event, EventKind  # these take a second: by now the user has seen something
+    from graph.runner import open_runner
+    from graph.storage.database import open_database
+
+    def notice(text: str) -> None:
+        reader(Event.of(EventKind.NOTICE, {"text": text}))
+
+    reader.attach()
+    async with (
+        open_database(config.storage.url) as database,
+        open_runner(config, database=database, tools=tools, on_notice=notice) as runner,
+    ):
+        return await work(runner, reader)
 
 
 def _how_to_go_on(printer: Printer) -> str:

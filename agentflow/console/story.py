@@ -182,8 +182,8 @@ class Story:
         if self._writing:
             self._writing.stop()
         data = event.data
-        parts = [_ENDINGS.get(str(data["stop"]), str(data["stop"]))]
         turns = self._turn + 1
+        parts = [_ENDINGS.get(str(data["stop"]), str(data["stop"]))]
         if turns or not self._resumed:
             parts.append(f"{turns} turn{'' if turns == 1 else 's'}")
         parts += [seconds(data["seconds"]), f"run {short_id(str(data['id']))}"]

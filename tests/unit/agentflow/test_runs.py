@@ -1,0 +1,65 @@
+import json
+
+import pytest
+
+from graph.errors import ConfigError
+from tests.command import Workplace, events
+from tests.fakes import ScriptedServer
+from tests.unit.agentflow.conftest import Call
+
+QUESTION = "What is [bold]6[/bold] times 7?"
+
+
+@pytest.fixture
+def asked(call: Call, place: Workplace, server: ScriptedServer) -> str:
+    """What asking printed."""
+    place.write_config(server.url)
+    return call("ask", QUESTION)
+
+
+def test_looking_at_runs_creates_nothing(call: Call, place: Workplace):
+    assert call("runs", "list") == ""
+    with pytest.raises(ConfigError, match="There are no runs yet"):
+        call("runs", "show", "0")
+    assert not (place.directory / ".agentflow").exists()
+
+
+def test_list(call: Call, asked: str):
+    run, _when, *rest = call("runs", "list").rstrip("\n").split("\t")
+    assert rest == ["finished", "VERIFIED", "1", QUESTION, "42"]
+    row = json.loads(call("runs", "list", "--json", "--text", "TIMES"))
+    assert (row["status"], row["id"][:13]) == ("finished", run)
+    assert call("runs", "list", "--text", "seven") == ""
+    assert call("runs", "list", "--status", "interrupted") == ""
+
+
+def test_show_prints_a_stored_run_as_it_was_printed_live(call: Call, asked: str):
+    run = json.loads(call("runs", "list", "--json"))["id"]
+    assert call("runs", "show", run[:20]) == asked
+    trajectory = json.loads(call("runs", "show", run, "--json"))
+    assert (trajectory["answer"], len(trajectory["calls"])) == ("42", 5)
+
+
+def test_fork_takes_another_way_from_a_turn(call: Call, asked: str, server: ScriptedServer):
+    run = json.loads(call("runs", "list", "--json"))["id"]
+    output = call("runs", "fork", run[:20], "--turn", "1", "--sub-goal", "Do something else", "--json")
+    assert server.count("planner") == 1
+    shown = json.loads(call("runs", "show", events(output)[-1]["id"], "--json"))
+    assert (shown["parent"], shown["turns"][0]["plan"]["sub_goal"]) == (run, "Do something else")
+    with pytest.raises(ConfigError, match="has turns 1 to 1, not 2"):
+        call("runs", "fork", run, "--turn", "2")
+
+
+def test_delete_wants_a_yes(call: Call, asked: str):
+    run = json.loads(call("runs", "list", "--json"))["id"]
+    with pytest.raises(ConfigError, match="add --yes"):
+        call("runs", "delete", run)
+    call("runs", "delete", run, "--yes")
+    assert call("runs", "list") == ""
+
+
+def test_a_finished_run_is_not_resumed(call: Call, asked: str, server: ScriptedServer):
+    run = json.loads(call("runs", "list", "--json"))["id"]
+    with pytest.raises(ConfigError, match=r"has ended \(VERIFIED\)"):
+        call("runs", "resume", run)
+    assert server.count("generator") == 1
