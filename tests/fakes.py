@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        reply = self.scripted.next_reply(body, dict(self.headers))
+        reply = self.scripted.next_reply(body, {name.lower(): value for name, value in self.headers.items()})
         if reply.get("drop"):
             self._hang_up()
         elif "status" in reply:

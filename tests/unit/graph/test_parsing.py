@@ -49,7 +49,9 @@ def test_a_plan_is_read_unchanged_in_every_shape(text):
     assert parse(text, Plan) == Plan.model_validate(PLAN)
 
 
-@pytest.mark.parametrize("value", ["2**10", "**kwargs", "a * b ** c", "__init__", "# not a heading", "x_1", "{2*3}", "`a`"])
+@pytest.mark.parametrize(
+    "value", ["2**10", "**kwargs", "a * b ** c", "__init__", "# not a heading", "x_1", "{2*3}", "`a`"]
+)
 @pytest.mark.parametrize("shape", ["json", "labels", "bold labels"])
 def test_markup_in_a_value_is_left_alone(value, shape):
     """Case 1."""
