@@ -79,11 +79,12 @@ def _key(config: ModelConfig) -> str | None:
 
 
 async def _probe(configs: Mapping[Role, ModelConfig], http: httpx.AsyncClient) -> dict[str, ServerInfo]:
-    firsts = {config.base_url: config for config in configs.values() if config.base_url}
+    # Once for each key: a server may know one role's and refuse another's.
+    firsts = {(config.base_url, config.api_key_env): config for config in configs.values() if config.base_url}
     found = await asyncio.gather(
-        *(probe_server(url, _key(config), http, key_name=config.api_key_env) for url, config in firsts.items())
+        *(probe_server(url, _key(config), http, key_name=name) for (url, name), config in firsts.items() if url)
     )
-    servers = dict(zip(firsts, found, strict=True))
+    servers = {url: server for (url, _), server in zip(firsts, found, strict=True) if url}
     for role, config in configs.items():
         server = servers.get(config.base_url or "")
         if server and server.models and server.kind != "llamacpp" and config.model not in server.models:
@@ -157,3 +158,16 @@ def _provider(role: Role, config: ModelConfig) -> BaseChatModel:
             f"models.{role}.model {config.model!r} cannot be opened: {str(error).splitlines()[0]}"
         ) from error
     return model
+
+
+async def check_role(role: Role, config: ModelConfig) -> None:
+    """Check one role's server, model name and key as `open_models` does; the embedded engine is not started.
+
+    Raises:
+        ConfigError: as `open_models`.
+    """
+    if config.base_url:
+        async with httpx.AsyncClient(timeout=_DEFAULT_SECONDS) as http:
+            await _probe({role: config}, http)
+    elif not config.embedded:
+        _provider(role, config)

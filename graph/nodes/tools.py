@@ -99,7 +99,7 @@ async def _run(tool: BaseTool, card: ToolCard, arguments: dict[str, Any], contex
         if isinstance(error, OutOfTimeError) or (isinstance(error, TimeoutError) and scope.expired()):
             whose = "the tool's limit" if limit == card.timeout else "all that was left to the run"
             return {"status": "timeout", "content": f"{tool.name} was stopped after {limit:.3g} s, {whose}."}
-        problem = f"{tool.name} failed: {type(error).__name__}: {error}"
+        problem = f"{tool.name} failed: {type(error).__name__}: {error}".removesuffix(": ")
         return {"status": "error", "content": cut(plain_text(problem), card.max_output)}
     assert isinstance(message, ToolMessage)
     content = cut(plain_text(message.text), card.max_output)
