@@ -10,7 +10,7 @@ from pathlib import Path
 
 from graph.errors import SandboxError
 from graph.sandbox.bubblewrap import bubblewrap_program
-from graph.sandbox.launcher import run_python
+from graph.sandbox.launcher import SandboxStartError, run_python
 from graph.sandbox.level import Level
 from graph.sandbox.result import RunResult
 from graph.tools.settings import PythonSettings
@@ -83,6 +83,8 @@ def why_not(level: Level) -> str | None:
         return "not installed"
     try:
         result = _try_out(level)
+    except SandboxStartError as error:
+        return error.reason
     except (SandboxError, OSError) as error:
         return str(error)
     said = result.stdout.strip()

@@ -60,6 +60,14 @@ def _home(level: Level) -> Iterator[str]:
         yield os.path.realpath(home)
 
 
+class SandboxStartError(SandboxError):
+    """The sandbox could not be built; `reason` is what the kernel or bubblewrap said."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The sandbox did not start ({reason}); `agentflow doctor` says what works here.")
+        self.reason = reason
+
+
 class _Run:
     """One run under way."""
 
@@ -91,8 +99,7 @@ class _Run:
         except TimeoutError as error:
             raise SandboxError(f"The sandbox did not start within {_START_SECONDS:.0f} s; free the machine.") from error
         if not self.records.stands:
-            reason = self.records.failure or self.stderr.text().strip() or "it ended without a word"
-            raise SandboxError(f"The sandbox did not start ({reason}); `agentflow doctor` says what works here.")
+            raise SandboxStartError(self.records.failure or self.stderr.text().strip() or "it ended without a word")
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(len(code).to_bytes(8, "big") + code)

@@ -188,10 +188,10 @@ print(result.stdout, result.stderr)
 """
 
 
-def _launcher(level: Level) -> subprocess.Popen[str]:
+def _launcher(level: Level, prologue: str = "") -> subprocess.Popen[str]:
     root = str(Path(__file__).resolve().parents[2])
     return subprocess.Popen(
-        [sys.executable, "-c", _LAUNCHER, level.value],
+        [sys.executable, "-c", prologue + _LAUNCHER, level.value],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -438,6 +438,20 @@ async def test_a_killed_launcher_leaves_nothing(level: Level) -> None:
             await asyncio.sleep(0.02)
         process.send_signal(signal.SIGKILL)
     assert await _gone(process.pid)
+
+
+@every
+async def test_settings_of_the_launcher_do_not_reach_inside(level: Level) -> None:
+    prologue = """
+import os, signal
+os.umask(0o077)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM, signal.SIGTERM})
+"""
+    code = "import os, signal\nprint(oct(os.umask(0)), signal.pthread_sigmask(0, []), int(signal.getsignal(15)))"
+    with _launcher(level, prologue) as process:
+        output, _ = process.communicate(code, timeout=60)
+    assert output.strip() == "0o22 set() 0"
 
 
 @every

@@ -21,7 +21,10 @@ PROCESSES = 64
 
 def prepare(setup: Setup) -> None:
     """Tie this process to the launcher. Children that do not go on as supervisor call `release` first."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    signal.pthread_sigmask(signal.SIG_SETMASK, _SIGNALS)
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)  # a launcher that ignores them has handed that down
+    os.umask(0o022)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     _follow(setup.parent)
     try:
@@ -33,7 +36,7 @@ def prepare(setup: Setup) -> None:
 
 def release() -> None:
     """Undo, in a child, what only the supervisor needs."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def supervise(setup: Setup, main: int) -> None:
