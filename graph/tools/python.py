@@ -114,7 +114,7 @@ def build(settings: PythonSettings) -> PythonTool:
             f"after {settings.timeout:g} s; it has {settings.memory_mb} MB of memory, {PROCESSES} processes and "
             f"{DISK_MB} MB for files."
         ),
-        best_practice="Write one complete script that prints every result you need with a label.",
+        best_practice="Write one complete script in which Python does all the work, and print what it finds.",
         examples=(
             ToolExample(
                 sub_goal="Find the sum of the digits of 2 to the power 100.",
@@ -123,6 +123,10 @@ def build(settings: PythonSettings) -> PythonTool:
             ToolExample(
                 sub_goal="Count the days from 14 March 2021 to 1 July 2023.",
                 arguments={"code": "from datetime import date\n\nprint((date(2023, 7, 1) - date(2021, 3, 14)).days)"},
+            ),
+            ToolExample(
+                sub_goal="Put the letters of the word bicycle in alphabetical order.",
+                arguments={"code": 'word = "bicycle"\nprint("".join(sorted(word)))'},
             ),
             ToolExample(
                 sub_goal="Solve x squared minus 5x plus 6 equals 0.",
