@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,40 @@ def processes_of(launcher: int) -> list[int]:
         if mark in command:
             found.append(int(entry.name))
     return found
+
+
+SECRET = "sk-planted-secret"
+_LAUNCHER = """
+import asyncio, sys
+from graph.sandbox import Level, run_python
+
+code = sys.stdin.read()
+result = asyncio.run(run_python(code, timeout=60, memory_mb=1024, level=Level(sys.argv[1])))
+print(result.stdout, result.stderr)
+"""
+
+
+def launcher(level: Level, prologue: str = "") -> subprocess.Popen[str]:
+    """Start a process, with SECRET in its environment, that runs the code of its standard input and prints the output."""
+    root = str(Path(__file__).resolve().parents[1])
+    return subprocess.Popen(
+        [sys.executable, "-c", prologue + _LAUNCHER, level.value],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=root,
+        env={"PYTHONPATH": root, "PATH": os.environ["PATH"], "OPENAI_API_KEY": SECRET},
+    )
+
+
+async def gone(launcher: int) -> bool:
+    """Wait, for at most ten seconds, until no process of a launcher's runs is left."""
+    for _ in range(200):
+        if not processes_of(launcher):
+            return True
+        await asyncio.sleep(0.05)
+    return False
 
 
 ISOLATED = _each(Level.BUBBLEWRAP, Level.NAMESPACES)
