@@ -65,7 +65,7 @@ print(result.stdout, result.stderr)
 
 
 def launcher(level: Level, prologue: str = "") -> subprocess.Popen[str]:
-    """Start a process, with SECRET in its environment, that runs the code of its standard input and prints the output."""
+    """Start a process with SECRET in its environment; it runs the code of its standard input and prints the output."""
     root = str(Path(__file__).resolve().parents[1])
     return subprocess.Popen(
         [sys.executable, "-c", prologue + _LAUNCHER, level.value],
