@@ -7,13 +7,13 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiosqlite
-from filelock import AsyncFileLock
+from filelock import AsyncFileLock, Timeout
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from sqlalchemy import event
@@ -69,21 +69,43 @@ async def _open_sqlite(path: Path) -> AsyncIterator[Database]:
     _make_directory(path.parent)
     engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
     event.listen(engine.sync_engine, "connect", _tune)
+    runs = RunStore(engine, lambda error: _sqlite_sentence(path, error))
     try:
+        # A connection that cannot be opened leaves aiosqlite's thread talking to an event loop that is gone.
+        await asyncio.to_thread(_try_to_open, path)
         async with aiosqlite.connect(str(path), timeout=_BUSY_SECONDS) as connection:
-            saver, runs = AsyncSqliteSaver(connection, serde=StrictSerializer()), RunStore(engine)
-            # Switching to the write-ahead log does not wait for others that do the same.
-            async with AsyncFileLock(f"{path}.lock", timeout=_BUSY_SECONDS):
+            saver = AsyncSqliteSaver(connection, serde=StrictSerializer())
+            async with _alone(path):
                 await saver.setup()
                 await runs.create()
             await connection.execute("PRAGMA synchronous=NORMAL")
             yield Database(saver, runs)
     except (sqlite3.Error, SQLAlchemyError) as error:
         raise StorageError(_sqlite_sentence(path, error)) from error
-    except PermissionError as error:
-        raise StorageError(f"{path.parent} cannot be written: make it writable, or change storage.url.") from error
     finally:
         await engine.dispose()
+
+
+def _try_to_open(path: Path) -> None:
+    with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
+        connection.execute("SELECT count(*) FROM sqlite_schema")
+
+
+@asynccontextmanager
+async def _alone(path: Path) -> AsyncIterator[None]:
+    """Keep other processes out: switching to the write-ahead log does not wait for others that do the same."""
+    lock = AsyncFileLock(f"{path}.lock", timeout=_BUSY_SECONDS)
+    try:
+        await lock.acquire()
+    except Timeout as error:
+        raise StorageError(f"Another process keeps {lock.lock_file}: end it, or change storage.url.") from error
+    except OSError as error:
+        why = error.strerror or error
+        raise StorageError(f"{path} cannot be written ({why}): make it writable, or change storage.url.") from error
+    try:
+        yield
+    finally:
+        await lock.release()
 
 
 def _make_directory(directory: Path) -> None:
@@ -133,16 +155,20 @@ async def _open_postgres(url: str) -> AsyncIterator[Database]:
     engine = create_async_engine(address)
     try:
         async with AsyncPostgresSaver.from_conn_string(url, serde=StrictSerializer()) as saver:
-            runs = RunStore(engine)
+            runs = RunStore(engine, lambda error: _postgres_sentence(address.host, error))
             async with _turn(saver):
                 await saver.setup()
                 await runs.create()
             yield Database(saver, runs)
     except (psycopg.Error, SQLAlchemyError) as error:
-        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise StorageError(f"PostgreSQL at {address.host or 'the default host'} failed: {cause}.") from error
+        raise StorageError(_postgres_sentence(address.host, error)) from error
     finally:
         await engine.dispose()
+
+
+def _postgres_sentence(host: str | None, error: Exception) -> str:
+    cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0].rstrip(".")
+    return f"PostgreSQL at {host or 'the default host'} failed: {cause}."
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """The `runs` table: one row per trajectory, which lists, filters and exports read."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -70,8 +70,9 @@ _ROW = [RUNS.c[name] for name in RunRow.__dataclass_fields__]
 class RunStore:
     """Reads and writes the table, on SQLite and PostgreSQL alike."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, explain: Callable[[Exception], str]) -> None:
         self._engine = engine
+        self._explain = explain
 
     async def create(self) -> None:
         """Create the table where it is missing."""
@@ -168,15 +169,11 @@ class RunStore:
             async with self._engine.begin() as connection:
                 return int((await connection.execute(statement)).rowcount)
         except SQLAlchemyError as error:
-            raise StorageError(f"The table of runs cannot be written: {_cause(error)}.") from error
+            raise StorageError(self._explain(error)) from error
 
     async def _read(self, query: Any) -> Sequence[Any]:
         try:
             async with self._engine.connect() as connection:
                 return (await connection.execute(query)).mappings().all()
         except SQLAlchemyError as error:
-            raise StorageError(f"The table of runs cannot be read: {_cause(error)}.") from error
-
-
-def _cause(error: SQLAlchemyError) -> str:
-    return str(getattr(error, "orig", None) or error).strip().rstrip(".")
+            raise StorageError(self._explain(error)) from error

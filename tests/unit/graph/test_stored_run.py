@@ -1,0 +1,54 @@
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from graph.records import StopReason
+from graph.storage.database import open_database
+from graph.stored_run import trajectory_of
+from tests.fakes import ScriptedServer
+from tests.flows import open_flow, scripts
+
+
+@pytest.fixture(autouse=True)
+def counting_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNTING_FILE", str(tmp_path / "counts"))
+
+
+async def test_an_ended_run_is_what_was_written(tmp_path: Path):
+    url = str(tmp_path / "runs.db")
+    with ScriptedServer(scripts()) as server:
+        async with open_flow(server, url) as runner:
+            asked = await runner.ask("What?")
+    async with open_database(url) as database:
+        row = await database.runs.get(asked.id)
+        assert row
+        assert await trajectory_of(database, row) == asked
+
+
+async def test_a_run_under_way_is_what_its_checkpoints_hold(tmp_path: Path):
+    url = str(tmp_path / "runs.db")
+    with ScriptedServer(scripts()) as server:
+        async with open_flow(server, url) as runner:
+            assert runner.database
+
+            def look(event):
+                if event.kind == "module" and event.data["module"] == "verifier":
+                    raise KeyboardInterrupt  # the process ends here, without a word
+
+            with suppress(KeyboardInterrupt):
+                await runner.ask("What?", on_event=look)
+            (row,) = await runner.database.runs.latest()
+            trajectory = await trajectory_of(runner.database, row)
+    assert row.status == "running"
+    assert (trajectory.stop, trajectory.answer) == (StopReason.CANCELLED, None)
+    assert trajectory.turns[0].observations[0].content == "noted a"
+
+
+async def test_a_run_that_has_only_begun_is_its_question(tmp_path: Path):
+    async with open_database(str(tmp_path / "runs.db")) as database:
+        await database.runs.start("0", "What?", conversation=None, parent=None, tags=())
+        row = await database.runs.get("0")
+        assert row
+        trajectory = await trajectory_of(database, row)
+    assert (trajectory.question, trajectory.turns) == ("What?", ())
