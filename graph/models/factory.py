@@ -19,8 +19,13 @@ from graph.models.server import ServerInfo, probe_server
 OnNotice = Callable[[str], None]
 
 _DEFAULT_SECONDS = 60.0
-_PLAIN_SAMPLING = {"top_k": 0, "min_p": 0.0}
-"""llama.cpp's own defaults would cut the distribution that was asked for."""
+_PLAIN_SAMPLING: Mapping[str, Mapping[str, Any]] = {
+    "llamacpp": {"top_k": 0, "min_p": 0.0},
+    "vllm": {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0},
+    "other": {},
+}
+"""Sent to servers that otherwise fill in defaults of their own, or of the model's files: what is sampled is then the
+distribution that was asked for, and log-probabilities belong to it."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
             elif model.base_url:
                 server = servers[model.base_url]
                 key = _key(model)
+                model = model.model_copy(update={"extra": {**_PLAIN_SAMPLING[server.kind], **model.extra}})
                 chat = _openai(model, server.base_url, key, http)
                 models[role] = RoleModel(role, model, chat, server, secret=key)
             else:
@@ -97,7 +103,7 @@ async def _probe(configs: Mapping[Role, ModelConfig], http: httpx.AsyncClient) -
 
 def _open_local(role: Role, config: ModelConfig, engine: EngineInfo, http: httpx.AsyncClient) -> RoleModel:
     # return_progress: without it the server notices a cancelled request only after the whole prompt was prefilled
-    extra = {"id_slot": ROLE_SLOTS[role], "return_progress": True, **_PLAIN_SAMPLING, **config.extra}
+    extra = {"id_slot": ROLE_SLOTS[role], "return_progress": True, **_PLAIN_SAMPLING["llamacpp"], **config.extra}
     named = config.model_copy(update={"model": engine.model, "extra": extra})
     server = ServerInfo(engine.base_url, "llamacpp", (engine.model,), None)
     # It closes one kept-alive connection in forty without a word; a new one costs nothing on loopback.
