@@ -85,12 +85,13 @@ def _warm(config: "FlowConfig", console: PlainConsole) -> None:
     if not any(config.models.of(role).embedded for role in ROLES):
         return
     start = time.monotonic()
+    console.print("Having the model read its prompts, once; this can take a few minutes.", soft_wrap=True)
     read = asyncio.run(_read_prompts(config, console))
     if read:
         took = seconds(time.monotonic() - start)
-        console.print(f"The model has read {sum(read.values()):,} tokens of its prompts ({took}).", soft_wrap=True)
+        console.print(f"It has read {sum(read.values()):,} tokens ({took}).", soft_wrap=True)
     else:
-        console.print("The model has read its prompts before.", soft_wrap=True)
+        console.print("It had read them before.", soft_wrap=True)
 
 
 async def _read_prompts(config: "FlowConfig", console: PlainConsole) -> dict[str, int]:

@@ -1,9 +1,10 @@
 """What every way of printing a run can do."""
 
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-from graph.events import Event
+if TYPE_CHECKING:
+    from graph.events import Event  # `--help` needs no pydantic
 
 
 class Printer(Protocol):
@@ -23,7 +24,7 @@ class Printer(Protocol):
     def opening(self, question: str | None, /) -> None:
         """Show at once that something happens: what comes next takes a moment."""
 
-    def __call__(self, event: Event, /) -> None:
+    def __call__(self, event: "Event", /) -> None:
         """Show an event."""
 
     def broke_off(self, stop: str, sentence: str, /) -> None:
