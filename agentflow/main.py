@@ -1,6 +1,8 @@
 """The `agentflow` command: puts the commands together and turns every error into one sentence."""
 
+import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -17,6 +19,8 @@ from agentflow import ask, config, corpus, doctor, engine, runs, setup
 from agentflow.console.terminal import complain, lose_output
 from agentflow.options import ConfigFile, Overrides
 from graph.errors import AgentFlowError, ConfigError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 app = typer.Typer(
     name="agentflow",
@@ -56,7 +60,6 @@ def run() -> None:
     """Run the command line: the console script."""
     _prepare_streams()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.path.append(os.getcwd())  # a user's own tools lie where the configuration does; last, so that they hide nothing
     debug = "--debug" in sys.argv or os.environ.get("AGENTFLOW_DEBUG", "") not in {"", "0"}
     if not debug:
         sys.excepthook = _report_bug
@@ -64,23 +67,31 @@ def run() -> None:
             warnings.simplefilter("ignore")
     try:
         _load_env(Path(".env"))
-        typer.main.get_command(app)(prog_name="agentflow")
+        try:
+            typer.main.get_command(app)(prog_name="agentflow")
+        finally:
+            _flush()
     except AgentFlowError as error:
         if debug:
             traceback.print_exception(error)
         complain("\n".join([str(error), *getattr(error, "__notes__", ())]))
         sys.exit(2)
-    except BrokenPipeError:
+    except OSError as error:
         lose_output()
-        sys.exit(128 + signal.SIGPIPE)
-    finally:
-        _flush()
+        if isinstance(error, BrokenPipeError):
+            sys.exit(128 + signal.SIGPIPE)
+        if error.errno not in _FULL:
+            raise
+        complain(f"{error.strerror}: make room, and run the command again.")
+        sys.exit(2)
 
 
 def _prepare_streams() -> None:
-    """Never fail for a character that the terminal's encoding lacks."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+    """Never fail for a stream that is closed, or a character that the terminal's encoding lacks."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the life of the process
+        if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
@@ -95,11 +106,9 @@ def _load_env(file: Path) -> None:
 
 
 def _flush() -> None:
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        lose_output()
+    """Write what is still to be printed while an error can still be told; at its end Python would print a traceback."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def _report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -41,15 +41,16 @@ class View:
 
 
 class _Reader:
-    """Hands events to the printer. When `| head` has seen enough, it stops the run, as Ctrl-C does."""
+    """Hands events to the printer. When they cannot be printed any more, it stops the run, as Ctrl-C does."""
 
     def __init__(self, printer: Printer) -> None:
         self._printer = printer
         self._stop: Callable[[], None] | None = None
-        self.gone = False
+        self.error: OSError | None = None
+        """Why nothing is printed any more: `| head` has seen enough, or the disk is full."""
 
     def attach(self) -> None:
-        """Stop the running task when the reader goes away."""
+        """Choose the running task as the one to stop."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 
@@ -61,10 +62,10 @@ class _Reader:
     def __call__(self, event: "Event") -> None:
         """Print an event, from whatever thread it comes."""
         try:
-            if not self.gone:
+            if self.error is None:
                 self._printer(event)
-        except BrokenPipeError:
-            self.gone = True
+        except OSError as error:
+            self.error = error
             if self._stop:
                 self._stop()
 
@@ -92,15 +93,20 @@ def show_run(
 
     with printer:
         printer.opening(question)
-        from graph.errors import AgentFlowError  # not at the top: the user sees something before pydantic is loaded
+        from graph.errors import (
+            AgentFlowError,
+            StorageError,
+        )  # not at the top: the user sees something before pydantic is loaded
 
         try:
             trajectory = run_stoppable(lambda: _session(config, reader, work, tools), last_words=last_words)
         except asyncio.CancelledError:
-            if not reader.gone:
+            if reader.error is None:
                 raise
             lose_output()
-            raise typer.Exit(128 + signal.SIGPIPE) from None
+            if isinstance(reader.error, BrokenPipeError):
+                raise typer.Exit(128 + signal.SIGPIPE) from None
+            raise StorageError(_unwritable(reader.error, printer)) from reader.error
         except AgentFlowError as error:
             printer.broke_off("FAILED", str(error))
             if printer.run:
@@ -126,6 +132,10 @@ async def _session(config: "FlowConfig", reader: _Reader, work: "Work", tools: S
         open_runner(config, database=database, tools=tools, on_notice=notice) as runner,
     ):
         return await work(runner, reader)
+
+
+def _unwritable(error: OSError, printer: Printer) -> str:
+    return f"The output cannot be written ({error.strerror}); {_how_to_go_on(printer)}"
 
 
 def _how_to_go_on(printer: Printer) -> str:

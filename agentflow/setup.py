@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from agentflow.console.terminal import PlainConsole
+from agentflow.console.terminal import PlainConsole, complain
 from agentflow.console.text import seconds
 from agentflow.options import ConfigFile, Overrides, settings
 
@@ -32,7 +32,11 @@ def setup(
     config, console = loaded.config, PlainConsole()
     wanted = [MODELS[config.local.model]] if config.local.model in MODELS else []
     wanted += [] if no_corpus else CORPUS
-    _fetch(wanted, console, verify=verify)
+    try:
+        _fetch(wanted, console, verify=verify)
+    except KeyboardInterrupt:
+        complain("Stopped; `agentflow setup` goes on where this was.")
+        raise typer.Exit(130) from None
     if not no_corpus:
         _build_index(console, anew=verify)
     _warm(config, console)

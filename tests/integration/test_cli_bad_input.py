@@ -75,12 +75,16 @@ def test_standard_input_that_is_not_text(place: Workplace):
         ("[models.planner]\ntemperature = 'hot'", "models.planner.temperature in agentflow.toml does not fit"),
         ('[tools]\nenabled = ["pyton"]', "There is no tool 'pyton'; known are .*python"),
         ('[tools]\ncustom = ["nowhere:tool"]', "custom tool 'nowhere:tool' cannot be loaded"),
+        ('[tools]\ncustom = ["unwell:tool"]', "custom tool 'unwell:tool' cannot be loaded.*never closed"),
+        ('[tools]\ncustom = ["worse:tool"]', "custom tool 'worse:tool' cannot be loaded.*division by zero"),
     ],
 )
 def test_configuration(place: Workplace, server: ScriptedServer, text: str | bytes, says: str):
     models = f'[models.default]\nmodel = "test-model"\nbase_url = "{server.url}"\napi_key_env = "TEST_KEY"\n'
     content = text if isinstance(text, bytes) else (f"{models}{text}" if text.startswith("[tools]") else text).encode()
     (place.directory / "agentflow.toml").write_bytes(content)
+    (place.directory / "unwell.py").write_text("tool = (")
+    (place.directory / "worse.py").write_text("def tool():\n    return 1 / 0\n")
     refused(place.run("ask", "q", env={"TEST_KEY": "right-key"}), says)
     assert not server.requests
 
@@ -123,6 +127,17 @@ def test_unknown_run(place: Workplace):
         (place.directory / "some.db").touch()
         done = place.run("runs", *command, "0123", "--set", "storage.url=some.db")
         refused(done, "There is no run '0123'")
+
+
+def test_output_that_cannot_be_written(tmp_path: Path):
+    with ScriptedServer(scripts(), repeat=True) as server:
+        place = Workplace(tmp_path, server.url)
+        for arguments in (("config", "show"), ("ask", "q"), ("ask", "q", "--json")):
+            command = ["sh", "-c", 'exec "$@" >/dev/full', "sh", *place.command(*arguments)]
+            done = subprocess.run(
+                command, cwd=tmp_path, env=place.environment(), capture_output=True, text=True, timeout=60, check=False
+            )
+            refused(done, "No space left on device")
 
 
 def test_unknown_option(place: Workplace):

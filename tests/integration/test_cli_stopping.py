@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +78,17 @@ def test_stopped_during_a_model_call(
     asked = {role: server.count(role) for role in ("analyzer", "planner", "executor", "verifier", "generator")}
     assert asked == {"analyzer": 1, "planner": 2, "executor": 1, "verifier": 1, "generator": 1}
     assert place.counts.read_text() == "a\n"
+
+
+def test_stopped_before_the_run_begins(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = Workplace(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
+        process = place.start("ask", "What?", "--json")
+        with silent.accept()[0]:  # it waits for an answer from here on
+            returned, out, err = stop(process, signal.SIGINT)
+    assert (returned, err) == (130, "Stopped before the run began.\n")
+    assert (kinds(out)[-1], events(out)[-1]["id"]) == ("done", None)
+    assert place.call("runs", "list") == ""
 
 
 def test_stopped_during_a_tool_whose_neighbour_has_finished(tmp_path: Path):
