@@ -72,6 +72,8 @@ def _planner(state: FlowState, turn: int) -> list[Message]:
     prompt, setup = load_prompt("planner"), state["setup"]
     analysis = _analysis(state)
     notes = [analysis.summary, analysis.considerations] if analysis else []
+    if analysis and analysis.tools:
+        notes.append(f"Useful tools: {', '.join(analysis.tools)}")
     variables = {
         "question": standalone_question(state),
         "analysis": ". ".join(note.rstrip(".") for note in notes if note) or "(none)",
