@@ -36,10 +36,11 @@ def schema_for(role: str, state: FlowState, turn: int) -> dict[str, Any] | None:
 
 
 def _analysis(names: Sequence[str], *, followup: bool) -> dict[str, Any]:
+    useful = {"tools": {"type": "array", "items": {"type": "string", "enum": list(names)}, "maxItems": 3}}
     fields = {
         "summary": _text(120),
         "skills": _text(60),
-        "tools": {"type": "array", "items": {"type": "string", "enum": list(names)}, "maxItems": 3},
+        **(useful if names else {}),
         "considerations": _text(120),
     }
     return _object(**({"question": _text(400)} if followup else {}), **fields)

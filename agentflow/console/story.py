@@ -184,8 +184,10 @@ class Story:
         data = event.data
         turns = self._turn + 1
         parts = [_ENDINGS.get(str(data["stop"]), str(data["stop"]))]
-        if turns or not self._resumed:
+        if turns:
             parts.append(f"{turns} turn{'' if turns == 1 else 's'}")
+        elif data["stop"] == "MAX_TURNS" and not self._resumed:
+            parts = ["answered directly"]
         parts += [seconds(data["seconds"]), f"run {short_id(str(data['id']))}"]
         self._row("", " · ".join(parts), style="dim")
 

@@ -50,6 +50,12 @@ def test_only_the_named_tools_are_offered(call: Call, place: Workplace, server: 
     assert server.count("planner") == 1
 
 
+def test_without_any_tool_it_answers_directly(call: Call, place: Workplace, server: ScriptedServer):
+    place.write_config(server.url)
+    assert "all turns were used" not in call("ask", "What?", "--set", "tools.custom=[]")
+    assert server.roles == ["generator"]
+
+
 def test_cache_keeps_results_of_tools(call: Call, place: Workplace, server: ScriptedServer, tmp_path: Path):
     (tmp_path / "carded.py").write_text(CARDED_TOOL)
     place.write_config(server.url)

@@ -89,7 +89,7 @@ def test_tokens_of_a_call_stand_below_what_it_brought():
 def test_a_run_is_told_from_its_question_to_its_end():
     assert told(started(), ended("MAX_SECONDS")).splitlines() == [
         "question  What?",
-        "          the time was up · 0 turns · 1.2 s · run 01234567-89ab",
+        "          the time was up · 1.2 s · run 01234567-89ab",
     ]
     assert told(started(resumed=True), ended("VERIFIED")).splitlines() == [
         "question  What?",
