@@ -15,7 +15,6 @@ import pytest
 from typer.testing import CliRunner
 
 from agentflow.main import app
-from graph.errors import AgentFlowError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 _SECONDS = 120
@@ -73,7 +72,7 @@ class Workplace:
     def call(self, *arguments: str, status: int = 0) -> str:
         """Call a command in the tests' own process, which is quicker, and return what it printed on standard output.
 
-        Fails unless the exit status is `status`; errors of ours are raised.
+        Fails unless the exit status is `status`; exceptions are raised.
         """
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environment().items():
@@ -81,7 +80,7 @@ class Workplace:
             patch.chdir(self.directory)
             patch.syspath_prepend(self.directory)
             result = CliRunner().invoke(app, list(arguments))
-        if isinstance(result.exception, AgentFlowError):
+        if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == status, result.output
         return result.stdout
