@@ -1,13 +1,16 @@
 """The live objects of a run: what nodes use and state never holds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from langgraph.cache.base import BaseCache
 
 from graph.config import Role
 from graph.deadline import Deadline
+from graph.events import Event, EventKind
 from graph.models.client import RoleModel
+from graph.records import Record
 from graph.tools.registry import Toolbox
 
 
@@ -25,3 +28,10 @@ class Context:
     """The turn whose tool calls were under way when the run was interrupted: they may have been started before."""
     cache: BaseCache[dict[str, object]] | None = None
     """Results of tool calls; None for no cache."""
+    on_event: Callable[[Event], None] | None = None
+    """Called with each event as it happens, in the node's own step; None where nobody listens."""
+
+    def tell(self, kind: EventKind, data: Record | Mapping[str, Any], *, turn: int = -1) -> None:
+        """Tell the listener of an event."""
+        if self.on_event is not None:
+            self.on_event(Event.of(kind, data, turn=turn))

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from graph.records import Observation, Turn
 
 _SHORTEST_RESULT = 200
+_REMEMBERED = 1_000
+_rendered: dict[tuple[int, int, int], tuple[Turn, str]] = {}
+"""Texts by identity of the turn, which the value keeps alive, so that no other turn can have its identity."""
 _NOTE = " … [{} characters left out] … "
 
 
@@ -30,25 +33,37 @@ def render_memory(turns: Sequence[Turn], budget: int) -> str:
     """
     if not turns:
         return "(empty)"
-    limits = [budget] * len(turns)
-    texts = [
-        _render_turn(number, turn, limit) for number, (turn, limit) in enumerate(zip(turns, limits, strict=True), 1)
-    ]
-    for index, turn in enumerate(turns):
-        excess = _length(texts) - budget
-        if excess <= 0:
+    texts = _shortest(turns, budget)
+    dropped = len(turns) - len(texts)
+    room = budget - _length([_dropped(dropped), *texts] if dropped else texts)
+    for index in range(len(texts) - 1, -1, -1):
+        number, turn = dropped + index + 1, turns[dropped + index]
+        whole = _render_turn(number, turn, budget)
+        grown = len(whole) - len(texts[index])
+        if grown > room:
+            parts = 2 * len(turn.observations) + len(turn.faults)
+            texts[index] = _render_turn(number, turn, max(_SHORTEST_RESULT, _SHORTEST_RESULT + room // max(1, parts)))
             break
-        longest = min(budget, max((len(result.content) for result in turn.observations), default=0))
-        count = max(1, len(turn.observations))
-        limit = max(_SHORTEST_RESULT, longest - -(-excess // count))
-        texts[index] = _render_turn(index + 1, turn, limit)
-    dropped = 0
-    while len(texts) > 1 and _length([_dropped(dropped), *texts] if dropped else texts) > budget:
-        texts.pop(0)
-        dropped += 1
+        texts[index] = whole
+        room -= grown
     if dropped:
         texts.insert(0, _dropped(dropped))
     return cut("\n\n".join(texts), budget)
+
+
+def _shortest(turns: Sequence[Turn], budget: int) -> list[str]:
+    """Return the latest turns that fit with all their results cut; at least one."""
+    texts: list[str] = []
+    length = -2
+    for number in range(len(turns), 0, -1):
+        text = _render_turn(number, turns[number - 1], _SHORTEST_RESULT)
+        length += len(text) + 2
+        if texts and length > budget:
+            break
+        texts.insert(0, text)
+    while len(texts) > 1 and len(texts) < len(turns) and _length([_dropped(len(turns) - len(texts)), *texts]) > budget:
+        texts.pop(0)
+    return texts
 
 
 def _dropped(count: int) -> str:
@@ -60,6 +75,19 @@ def _length(texts: Sequence[str]) -> int:
 
 
 def _render_turn(number: int, turn: Turn, limit: int) -> str:
+    """Render one turn. Earlier turns are rendered for every call of a run, and never change: they are remembered."""
+    key = id(turn), number, limit
+    known = _rendered.get(key)
+    if known is not None and known[0] is turn:
+        return known[1]
+    text = _render_lines(number, turn, limit)
+    if len(_rendered) >= _REMEMBERED:
+        _rendered.clear()
+    _rendered[key] = turn, text
+    return text
+
+
+def _render_lines(number: int, turn: Turn, limit: int) -> str:
     lines = [f"Turn {number}"]
     if turn.plan:
         lines += [f"Sub-goal: {turn.plan.sub_goal}", f"Tool: {turn.plan.tool}"]

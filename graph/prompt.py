@@ -91,9 +91,14 @@ def hash_messages(messages: Sequence[Message]) -> str:
 
 def _fill(text: str, variables: Mapping[str, str], where: str) -> str:
     """Substitute `$name`; a missing or an unused variable is an error."""
-    template = Template(text)
-    needed = set(template.get_identifiers())
+    template, needed = _template(text)
     if needed != set(variables):
         wrong = ", ".join(sorted(needed ^ set(variables)))
         raise ConfigError(f"The prompt {where} and its variables do not fit: {wrong}.")
     return template.substitute(variables)
+
+
+@cache
+def _template(text: str) -> tuple[Template, frozenset[str]]:
+    template = Template(text)
+    return template, frozenset(template.get_identifiers())

@@ -163,7 +163,7 @@ class Runner:
         config, budgets = self.config, self.config.budgets
         return Setup(
             tools=self.toolbox.describe(),
-            max_turns=budgets.max_turns,
+            max_turns=budgets.max_turns if self.toolbox.tools else 0,  # a turn takes a tool
             max_seconds=budgets.max_seconds,
             max_tokens=budgets.max_tokens,
             memory_chars=budgets.memory_chars or min(_MAX_MEMORY_CHARS, self._room_chars()),
@@ -211,6 +211,7 @@ class Runner:
 
     async def _note_end(self, status: Status, trajectory: Trajectory) -> None:
         if self.database:
+            await self.database.settle()
             await self.database.runs.finish(trajectory.id, status, trajectory, error=trajectory.error)
 
     @staticmethod
@@ -236,20 +237,18 @@ class Runner:
             deadline=Deadline(setup.max_seconds - spent_seconds(state)),
             repeating=repeating,
             cache=self.cache,
+            on_event=on_event,
         )
         try:
             stream: AsyncIterator[Any] = self.flow.astream(
                 start,
                 self.address(run, setup.max_turns),
                 context=context,
-                stream_mode=["custom", "values"],
+                stream_mode="values",
                 durability=self.durability if self.database else None,
             )
-            async for mode, item in stream:
-                if mode == "values":
-                    state = item
-                elif on_event is not None:
-                    on_event(item)
+            async for values in stream:
+                state = values
         except asyncio.CancelledError:
             await asyncio.shield(self._note_end("cancelled", project(run, state, stop=StopReason.CANCELLED)))
             raise

@@ -4,7 +4,7 @@ from langgraph.runtime import Runtime
 
 from graph.context import Context
 from graph.deadline import OutOfTimeError
-from graph.events import Event, EventKind
+from graph.events import EventKind
 from graph.nodes.module import budget_stop, call_module, read_output
 from graph.parsing import parse
 from graph.records import Fault, QueryAnalysis, StopReason
@@ -22,11 +22,11 @@ async def analyzer(state: FlowState, runtime: Runtime[Context]) -> FlowUpdate:
         return {"stop": StopReason.MAX_SECONDS}
     analysis = read_output(call, lambda text: parse(text, QueryAnalysis))
     if isinstance(analysis, Fault):
-        runtime.stream_writer(Event.of(EventKind.FAULT, analysis))
+        runtime.context.tell(EventKind.FAULT, analysis)
         return {"calls": [call]}
     offered = [tool.name for tool in state["setup"].tools]
     tools = dict.fromkeys(name for tool in analysis.tools if (name := resolve_tool(tool, offered)))
     question = analysis.question if state["request"].history else None
     analysis = analysis.model_copy(update={"tools": tuple(tools), "question": question or None})
-    runtime.stream_writer(Event.of(EventKind.ANALYSIS, analysis))
+    runtime.context.tell(EventKind.ANALYSIS, analysis)
     return {"analysis": [analysis], "calls": [call]}

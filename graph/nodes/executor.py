@@ -6,7 +6,7 @@ from graph.code_blocks import code_blocks
 from graph.context import Context
 from graph.deadline import OutOfTimeError
 from graph.errors import FormatError
-from graph.events import Event, EventKind
+from graph.events import EventKind
 from graph.nodes.module import budget_stop, call_module, read_output, turns_stop
 from graph.parsing import parse_calls
 from graph.records import Command, Fault, StopReason
@@ -28,7 +28,7 @@ async def executor(state: FlowState, runtime: Runtime[Context]) -> FlowUpdate:
     tool = next(tool for tool in state["setup"].tools if tool.name == plan.tool)
     command = read_output(call, lambda text: read_command(text, tool))
     kind = EventKind.FAULT if isinstance(command, Fault) else EventKind.COMMAND
-    runtime.stream_writer(Event.of(kind, command, turn=turn))
+    runtime.context.tell(kind, command, turn=turn)
     update: FlowUpdate = {"turns": [command], "calls": [call]}
     if isinstance(command, Fault) and (stop := turns_stop(state, turn + 1)):
         update["stop"] = stop

@@ -5,7 +5,7 @@ from langgraph.runtime import Runtime
 from graph.context import Context
 from graph.deadline import Deadline, OutOfTimeError
 from graph.errors import ModelError
-from graph.events import Event, EventKind
+from graph.events import EventKind
 from graph.nodes.module import call_module, read_output
 from graph.parsing import parse
 from graph.records import Answer, Fault, StopReason
@@ -26,7 +26,7 @@ async def generator(state: FlowState, runtime: Runtime[Context]) -> FlowUpdate:
         raise ModelError(f"The generator gave no answer within {limit:g} s.", transient=True) from error
     answer = read_output(call, lambda text: parse(text, Answer))
     if isinstance(answer, Fault):
-        runtime.stream_writer(Event.of(EventKind.FAULT, answer))
+        runtime.context.tell(EventKind.FAULT, answer)
         answer = Answer(solution="", answer=call.text.strip())
-    runtime.stream_writer(Event.of(EventKind.ANSWER, answer))
+    runtime.context.tell(EventKind.ANSWER, answer)
     return {"answer": answer, "calls": [call], "stop": state.get("stop") or StopReason.MAX_TURNS}

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from graph.context import Context
 from graph.deadline import Deadline
 from graph.errors import FormatError
-from graph.events import Event, EventKind
+from graph.events import EventKind
 from graph.models.client import prompt_ids_of
 from graph.records import Fault, ModelCall, StopReason
 from graph.rendering import messages_for
@@ -28,8 +28,7 @@ async def call_module(
         ModelError: the model server failed.
     """
     context = runtime.context
-    emit = runtime.stream_writer
-    emit(Event.of(EventKind.MODULE, {"module": role}, turn=turn))
+    context.tell(EventKind.MODULE, {"module": role}, turn=turn)
     model = context.models[role]  # type: ignore[index]
     previous = prompt_ids_of(state.get("calls", []), role) if model.returns_ids else []
     call = await model.complete(
@@ -37,11 +36,11 @@ async def call_module(
         schema=schema_for(role, state, turn),
         deadline=deadline or context.deadline,
         turn=turn,
-        on_token=lambda text: emit(Event.of(EventKind.TOKEN, {"module": role, "text": text}, turn=turn)),
+        on_token=lambda text: context.tell(EventKind.TOKEN, {"module": role, "text": text}, turn=turn),
         previous_ids=next((ids for ids in reversed(previous) if ids is not None), ()),
     )
     shown = call.model_dump(mode="json", exclude={"prompt_rest", "completion_ids", "logprobs", "text"})
-    emit(Event.of(EventKind.CALL, shown, turn=turn))
+    context.tell(EventKind.CALL, shown, turn=turn)
     return call
 
 

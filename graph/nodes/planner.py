@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 from graph.context import Context
 from graph.deadline import OutOfTimeError
 from graph.errors import FormatError
-from graph.events import Event, EventKind
+from graph.events import EventKind
 from graph.nodes.module import budget_stop, call_module, read_output, turns_stop
 from graph.parsing import parse
 from graph.records import Fault, Plan, StopReason
@@ -27,7 +27,7 @@ async def planner(state: FlowState, runtime: Runtime[Context]) -> FlowUpdate:
     offered = [tool.name for tool in state["setup"].tools]
     plan = read_output(call, lambda text: read_plan(text, offered))
     kind = EventKind.FAULT if isinstance(plan, Fault) else EventKind.PLAN
-    runtime.stream_writer(Event.of(kind, plan, turn=turn))
+    runtime.context.tell(kind, plan, turn=turn)
     update: FlowUpdate = {"turns": [plan], "calls": [call]}
     if isinstance(plan, Fault) and (stop := turns_stop(state, turn + 1)):
         update["stop"] = stop

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from graph.context import Context
 from graph.deadline import OutOfTimeError
 from graph.errors import ToolError
-from graph.events import Event, EventKind
+from graph.events import EventKind
 from graph.memory import cut
 from graph.plain import plain_json, plain_text
 from graph.records import Observation
@@ -40,21 +40,21 @@ class ToolTask(TypedDict):
 
 async def tools(state: ToolTask, runtime: Runtime[Context]) -> FlowUpdate:
     """Run one call; everything that goes wrong in it is an observation."""
-    context, emit = runtime.context, runtime.stream_writer
+    context = runtime.context
     name, turn, index = state["tool"], state["turn"], state["index"]
     started = {"index": index, "tool": name, "arguments": state["arguments"]}
-    emit(Event.of(EventKind.TOOL, started, turn=turn))
+    context.tell(EventKind.TOOL, started, turn=turn)
     scope = ToolScope(
         context.deadline,
         turn,
-        on_token=lambda text: emit(Event.of(EventKind.TOKEN, {"module": name, "text": text}, turn=turn)),
+        on_token=lambda text: context.tell(EventKind.TOKEN, {"module": name, "text": text}, turn=turn),
     )
     token = current_scope.set(scope)
     try:
         observation = await _observe(state, context)
     finally:
         current_scope.reset(token)
-    emit(Event.of(EventKind.OBSERVATION, {"index": index, **observation.model_dump(mode="json")}, turn=turn))
+    context.tell(EventKind.OBSERVATION, {"index": index, **observation.model_dump(mode="json")}, turn=turn)
     update: FlowUpdate = {"turns": [observation]}
     return {**update, "calls": scope.calls} if scope.calls else update
 

@@ -4,7 +4,7 @@ from langgraph.runtime import Runtime
 
 from graph.context import Context
 from graph.deadline import OutOfTimeError
-from graph.events import Event, EventKind
+from graph.events import EventKind
 from graph.nodes.module import budget_stop, call_module, read_output, turns_stop
 from graph.parsing import parse
 from graph.records import Fault, StopReason, Verdict
@@ -22,7 +22,7 @@ async def verifier(state: FlowState, runtime: Runtime[Context]) -> FlowUpdate:
         return {"stop": StopReason.MAX_SECONDS}
     verdict = read_output(call, lambda text: parse(text, Verdict))
     kind = EventKind.FAULT if isinstance(verdict, Fault) else EventKind.VERDICT
-    runtime.stream_writer(Event.of(kind, verdict, turn=turn))
+    runtime.context.tell(kind, verdict, turn=turn)
     update: FlowUpdate = {"turns": [verdict], "calls": [call]}
     done = isinstance(verdict, Verdict) and verdict.stop
     if stop := StopReason.VERIFIED if done else turns_stop(state, turn + 1):

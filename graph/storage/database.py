@@ -15,7 +15,6 @@ from typing import Any
 import aiosqlite
 from filelock import AsyncFileLock, Timeout
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from sqlalchemy import event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
@@ -24,6 +23,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from graph.errors import ConfigError, StorageError
 from graph.storage.runs import RunStore
 from graph.storage.serializer import StrictSerializer
+from graph.storage.sqlite_saver import GroupCommitSaver
 
 # Types outside the allow-list are refused, in every serializer of this process.
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
@@ -39,6 +39,11 @@ class Database:
 
     saver: BaseCheckpointSaver[Any]
     runs: RunStore
+
+    async def settle(self) -> None:
+        """Wait until every checkpoint that was taken is on disk."""
+        if isinstance(self.saver, GroupCommitSaver):
+            await self.saver.settle()
 
     async def delete(self, run: str) -> None:
         """Remove a run with its checkpoints."""
@@ -74,12 +79,13 @@ async def _open_sqlite(path: Path) -> AsyncIterator[Database]:
         # A connection that cannot be opened leaves aiosqlite's thread talking to an event loop that is gone.
         await asyncio.to_thread(_try_to_open, path)
         async with aiosqlite.connect(str(path), timeout=_BUSY_SECONDS) as connection:
-            saver = AsyncSqliteSaver(connection, serde=StrictSerializer())
+            saver = GroupCommitSaver(connection, serde=StrictSerializer())
             async with _alone(path):
                 await saver.setup()
                 await runs.create()
             await connection.execute("PRAGMA synchronous=NORMAL")
             yield Database(saver, runs)
+            await saver.settle()
     except (sqlite3.Error, SQLAlchemyError) as error:
         raise StorageError(_sqlite_sentence(path, error)) from error
     finally:

@@ -1,15 +1,32 @@
 """The `runs` table: one row per trajectory, which lists, filters and exports read."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import JSON, Column, Float, Integer, MetaData, String, Table, Text, delete, desc, insert, select, update
+from sqlalchemy import (
+    JSON,
+    Column,
+    Float,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    desc,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from graph.errors import ConfigError, StorageError
+from graph.storage.compression import compress, decompress
 from graph.storage.owner import is_gone, this_process
 from graph.trace import Trajectory
 
@@ -33,7 +50,7 @@ RUNS = Table(
     Column("tags", JSON, nullable=False),
     Column("created", Float, nullable=False, index=True),
     Column("updated", Float, nullable=False),
-    Column("trajectory", Text),
+    Column("trajectory", LargeBinary),
 )
 
 
@@ -123,7 +140,7 @@ class RunStore:
             "seconds": trajectory.seconds,
             "error": error,
             "updated": time.time(),
-            "trajectory": trajectory.model_dump_json(),
+            "trajectory": await asyncio.to_thread(_pack, trajectory),
         }
         await self._write(update(RUNS).where(RUNS.c.id == run).values(values))
 
@@ -158,10 +175,19 @@ class RunStore:
         return [RunRow(**row) for row in await self._read(query.order_by(RUNS.c.created))]
 
     async def trajectory(self, run: str) -> Trajectory | None:
-        """Return a finished run's trajectory."""
+        """Return a finished run's trajectory.
+
+        Raises:
+            StorageError: it is damaged.
+        """
         rows = await self._read(select(RUNS.c.trajectory).where(RUNS.c.id == run))
-        text = rows[0]["trajectory"] if rows else None
-        return Trajectory.model_validate_json(text) if text else None
+        data = rows[0]["trajectory"] if rows else None
+        if data is None:
+            return None
+        try:
+            return Trajectory.model_validate_json(decompress(data))
+        except ValueError as error:
+            raise StorageError(f"The trajectory of the run {run} is damaged: delete the run.") from error
 
     async def _write(self, statement: Any) -> int:
         """Return how many rows were written."""
@@ -177,3 +203,8 @@ class RunStore:
                 return (await connection.execute(query)).mappings().all()
         except SQLAlchemyError as error:
             raise StorageError(self._explain(error)) from error
+
+
+def _pack(trajectory: Trajectory) -> bytes:
+    """Return what is stored: prompts make it megabytes, most of which repeat each other."""
+    return compress(trajectory.model_dump_json().encode(), level=3)

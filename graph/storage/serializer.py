@@ -1,4 +1,4 @@
-"""Checkpoint serialisation that never runs code from a file."""
+"""Checkpoint serialisation that is small, and never runs code from a file."""
 
 import inspect
 from typing import Any
@@ -7,8 +7,12 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from graph import records, state
 from graph.errors import StorageError
+from graph.storage.compression import compress, decompress
 
 _READABLE = frozenset({"null", "bytes", "bytearray", "msgpack"})
+_COMPRESSED = "msgpack+zlib"
+_WORTH_COMPRESSING = 500
+"""Bytes."""
 
 
 def record_types() -> list[tuple[str, str]]:
@@ -23,10 +27,17 @@ def record_types() -> list[tuple[str, str]]:
 
 
 class StrictSerializer(JsonPlusSerializer):
-    """msgpack with an allow-list: our records and LangGraph's own safe types, nothing else."""
+    """msgpack, compressed where that pays, with an allow-list: our records and LangGraph's own safe types."""
 
     def __init__(self) -> None:
         super().__init__(allowed_msgpack_modules=record_types())
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Encode a value."""
+        kind, data = super().dumps_typed(obj)
+        if kind == "msgpack" and len(data) >= _WORTH_COMPRESSING:
+            return _COMPRESSED, compress(data, level=1)
+        return kind, data
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Decode what `dumps_typed` wrote.
@@ -34,9 +45,12 @@ class StrictSerializer(JsonPlusSerializer):
         Raises:
             StorageError: the value is damaged, or of an encoding that this project never writes.
         """
-        if data[0] not in _READABLE:
-            raise StorageError(f"The checkpoint holds {data[0]!r} data, which this project never writes: not read.")
+        kind, value = data
         try:
-            return super().loads_typed(data)
+            if kind == _COMPRESSED:
+                kind, value = "msgpack", decompress(value)
+            if kind not in _READABLE:
+                raise StorageError(f"The checkpoint holds {kind!r} data, which this project never writes: not read.")
+            return super().loads_typed((kind, value))
         except ValueError as error:
             raise StorageError(f"A checkpoint of the run is damaged ({error}): delete the run.") from error

@@ -39,9 +39,14 @@ class Runtime:
 
     def __init__(self, tool: BaseTool, *, seconds: float = 10.0, repeating: int | None = None) -> None:
         self.events: list[Any] = []
-        self.stream_writer = self.events.append
-        box = Toolbox({tool.name: tool})
-        self.context = Context(run="r", models={}, toolbox=box, deadline=Deadline(seconds), repeating=repeating)
+        self.context = Context(
+            run="r",
+            models={},
+            toolbox=Toolbox({tool.name: tool}),
+            deadline=Deadline(seconds),
+            repeating=repeating,
+            on_event=self.events.append,
+        )
 
 
 async def observe(tool: BaseTool, *, runtime: Runtime | None = None, **arguments: Any) -> Observation:
