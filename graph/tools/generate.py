@@ -19,10 +19,10 @@ class GenerateTool(AgentTool):
     """Answers from the model's own knowledge, without looking anything up."""
 
     name: str = "generate"
-    description: str = "Answers a question from general knowledge; good for wording, definitions and explanations."
+    description: str = "Explains or rephrases something from general knowledge."
     args_schema: type[BaseModel] = GenerateArgs
     card: ToolCard = ToolCard(
-        limits="Cannot look up facts or compute reliably.",
+        limits="Cannot look up facts, compute, count, or work on the letters of a word.",
         best_practice="Put everything it needs to know into the query.",
         examples=(
             ToolExample(sub_goal="Explain what a leap year is", arguments={"query": "What is a leap year?"}),

@@ -125,8 +125,11 @@ def build(settings: PythonSettings) -> PythonTool:
                 arguments={"code": "from datetime import date\n\nprint((date(2023, 7, 1) - date(2021, 3, 14)).days)"},
             ),
             ToolExample(
-                sub_goal="Put the letters of the word bicycle in alphabetical order.",
-                arguments={"code": 'word = "bicycle"\nprint("".join(sorted(word)))'},
+                sub_goal='Write the words of "deep blue lake" from last to first, and the letters of harbour likewise.',
+                arguments={
+                    "code": 'text = "deep blue lake"\nword = "harbour"\n'
+                    'print(" ".join(reversed(text.split())))\nprint(word[::-1])'
+                },
             ),
             ToolExample(
                 sub_goal="Solve x squared minus 5x plus 6 equals 0.",

@@ -36,7 +36,12 @@ def test_card_states_the_true_limits() -> None:
 async def test_examples_of_the_card_work() -> None:
     examples = build(PythonSettings()).card.examples
     outputs = [(await _call(PythonArgs.model_validate(example.arguments).code)).text for example in examples]
-    assert outputs == ["stdout:\n115", "stdout:\n839", "stdout:\nbcceily", "value of the last expression: [2, 3]"]
+    assert outputs == [
+        "stdout:\n115",
+        "stdout:\n839",
+        "stdout:\nlake blue deep\nruobrah",
+        "value of the last expression: [2, 3]",
+    ]
 
 
 @needs_sandbox
