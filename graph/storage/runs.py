@@ -207,4 +207,4 @@ class RunStore:
 
 def _pack(trajectory: Trajectory) -> bytes:
     """Return what is stored: prompts make it megabytes, most of which repeat each other."""
-    return compress(trajectory.model_dump_json().encode(), level=3)
+    return compress(trajectory.model_dump_json().encode(), level=1)

@@ -11,7 +11,7 @@ from graph.storage.compression import compress, decompress
 
 _READABLE = frozenset({"null", "bytes", "bytearray", "msgpack"})
 _COMPRESSED = "msgpack+zlib"
-_WORTH_COMPRESSING = 500
+_WORTH_COMPRESSING = 1_000
 """Bytes."""
 
 

@@ -32,6 +32,8 @@ _WRITES = (
 )
 _REPLACE, _IGNORE = _WRITES.format("REPLACE"), _WRITES.format("IGNORE")
 
+_GATHER_SECONDS = 0.005
+"""How long a commit waits for company; what is lost to a kill in that time is done again by a resumed run."""
 _BACKLOG = 1_000
 """Writes that may wait before their runs have to."""
 
@@ -40,16 +42,17 @@ class GroupCommitSaver(AsyncSqliteSaver):
     """AsyncSqliteSaver that takes writes in order and commits whatever has come in as one transaction.
 
     Rows and tables are the library's. There, every write is a transaction of its own and each checkpoint waits for the
-    one before, so that a disk that is slow for a moment makes a run lag behind by seconds; here a write waits for one
-    commit at most, and hundreds of runs at once share theirs. A write returns when it is taken: `settle` waits for the
-    disk, and reads see everything that was taken before them. What could not be committed is kept, and committed by a
-    later attempt.
+    one before, so that a disk that is slow for a moment makes a run lag behind by seconds; here a write waits for a few
+    milliseconds and one commit, and hundreds of runs at once share theirs. A write returns when it is taken: `settle`
+    waits for the disk, and reads see everything that was taken before them. What could not be committed is kept, and
+    committed by a later attempt.
     """
 
     def __init__(self, connection: aiosqlite.Connection, *, serde: SerializerProtocol) -> None:
         super().__init__(connection, serde=serde)
         self._waiting: list[tuple[str, tuple[Any, ...]]] = []
         self._taken = self._committed = 0
+        self._timer: asyncio.TimerHandle | None = None
         self._flusher: asyncio.Task[None] | None = None
         self._progress: asyncio.Future[None] | None = None
         """Done when the next commit has succeeded or failed."""
@@ -136,33 +139,38 @@ class GroupCommitSaver(AsyncSqliteSaver):
     async def _take(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self._waiting.extend((statement, row) for row in rows)
         self._taken += len(rows)
-        self._start()
         if self._error is not None:
-            raise self._error
+            await self.settle()
+        self._schedule()
         if len(self._waiting) > _BACKLOG:
             await self.settle()
 
+    def _schedule(self) -> None:
+        if self._timer is None and self._flusher is None:
+            self._timer = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._start)
+
     def _start(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._flusher is None:
             self._flusher = asyncio.create_task(self._flush())
 
     async def _flush(self) -> None:
+        batch, self._waiting = self._waiting, []
         try:
-            while self._waiting:
-                batch, self._waiting = self._waiting, []
-                try:
-                    await self._commit(batch)
-                    self._committed += len(batch)
-                    self._error = None
-                except sqlite3.Error as error:
-                    self._waiting, self._error = [*batch, *self._waiting], error
-                    return
-                finally:
-                    if self._progress is not None:
-                        self._progress.set_result(None)
-                        self._progress = None
+            await self._commit(batch)
+            self._committed += len(batch)
+            self._error = None
+        except sqlite3.Error as error:
+            self._waiting, self._error = [*batch, *self._waiting], error
         finally:
             self._flusher = None
+            if self._progress is not None:
+                self._progress.set_result(None)
+                self._progress = None
+        if self._waiting and self._error is None:
+            self._schedule()
 
     async def _commit(self, batch: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
         await self.setup()
