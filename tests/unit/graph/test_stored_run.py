@@ -1,12 +1,14 @@
+import asyncio
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from graph.events import Event
 from graph.records import StopReason
 from graph.storage.database import open_database
 from graph.stored_run import trajectory_of
-from tests.fakes import ScriptedServer
+from tests.fakes import STOP, ScriptedServer
 from tests.flows import open_flow, scripts
 
 
@@ -27,19 +29,22 @@ async def test_an_ended_run_is_what_was_written(tmp_path: Path):
 
 
 async def test_a_run_under_way_is_what_its_checkpoints_hold(tmp_path: Path):
-    url = str(tmp_path / "runs.db")
-    with ScriptedServer(scripts()) as server:
-        async with open_flow(server, url) as runner:
+    with ScriptedServer(scripts(verifier=[{"text": STOP, "delay": 60}])) as server:
+        async with open_flow(server, str(tmp_path / "runs.db")) as runner:
             assert runner.database
+            verifying = asyncio.Event()
 
-            def look(event):
-                if event.kind == "module" and event.data["module"] == "verifier":
-                    raise KeyboardInterrupt  # the process ends here, without a word
+            def look(event: Event) -> None:
+                if event.data.get("module") == "verifier":
+                    verifying.set()
 
-            with suppress(KeyboardInterrupt):
-                await runner.ask("What?", on_event=look)
+            asking = asyncio.create_task(runner.ask("What?", on_event=look))
+            await verifying.wait()
             (row,) = await runner.database.runs.latest()
             trajectory = await trajectory_of(runner.database, row)
+            asking.cancel()
+            with suppress(asyncio.CancelledError):
+                await asking
     assert row.status == "running"
     assert (trajectory.stop, trajectory.answer) == (StopReason.CANCELLED, None)
     assert trajectory.turns[0].observations[0].content == "noted a"
