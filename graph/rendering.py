@@ -36,6 +36,12 @@ def messages_for(role: str, state: FlowState, turn: int) -> list[Message]:
     raise KeyError(role)
 
 
+def generate_messages(query: str) -> list[Message]:
+    """Return what the `generate` tool sends for `query`."""
+    prompt = load_prompt("generate")
+    return [prompt.system({}), prompt.final({"query": query})]
+
+
 def standalone_question(state: FlowState) -> str:
     """Return the question that the modules work on: a follow-up as the analyzer rewrote it."""
     analysis = _analysis(state)

@@ -10,12 +10,11 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from graph.errors import TraceError
-from graph.models.client import prompt_ids_of
 from graph.prompt import Message, hash_messages
+from graph.prompt_ids import prompt_ids_of
 from graph.records import Exchange, Fault, ModelCall, QueryAnalysis, Record, StopReason, Turn, Usage
-from graph.rendering import messages_for
+from graph.rendering import generate_messages, messages_for
 from graph.state import FlowState
-from graph.tools.generate import generate_messages
 
 SCHEMA_VERSION: Final = 1
 

@@ -3,9 +3,8 @@
 from graph.config import ROLES, Role
 from graph.prompt import Message
 from graph.records import Plan, Turn
-from graph.rendering import messages_for
+from graph.rendering import generate_messages, messages_for
 from graph.state import FlowState, Request, Setup
-from graph.tools.generate import generate_messages
 
 _PLACEHOLDER = "?"
 

@@ -17,6 +17,7 @@ from graph.errors import ModelError
 from graph.models.server import ServerInfo
 from graph.plain import plain_text
 from graph.prompt import Message, hash_messages
+from graph.prompt_ids import shared_length
 from graph.records import ModelCall, Usage
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class RoleModel:
     ) -> ModelCall:
         ids, logprobs = stream.completion_ids, stream.logprobs
         complete = ids is not None and logprobs is not None and len(ids) == len(logprobs)
-        shared = _shared(stream.prompt_ids, previous_ids) if stream.prompt_ids is not None else None
+        shared = shared_length(stream.prompt_ids, previous_ids) if stream.prompt_ids is not None else None
         config = self.config
         return ModelCall(
             role=self.role,
@@ -226,27 +227,6 @@ class RoleModel:
             first_token_seconds=None if stream.first_token is None else round(stream.first_token, 4),
             at=round(at, 3),
         )
-
-
-def prompt_ids_of(calls: Sequence[ModelCall], role: str) -> list[list[int] | None]:
-    """Return the full prompt ids of each call of `role`, in order; None where the server gave none."""
-    full: list[list[int] | None] = []
-    previous: list[int] = []
-    for call in calls:
-        if call.role != role:
-            continue
-        if call.prompt_rest is None:
-            full.append(None)
-            continue
-        previous = [*previous[: call.prompt_shared], *call.prompt_rest]
-        full.append(previous)
-    return full
-
-
-def _shared(ids: Sequence[int], previous: Sequence[int]) -> int:
-    return next(
-        (i for i, (a, b) in enumerate(zip(ids, previous, strict=False)) if a != b), min(len(ids), len(previous))
-    )
 
 
 def _reason(error: "openai.APIStatusError") -> str:

@@ -9,7 +9,7 @@ from graph.context import Context
 from graph.deadline import Deadline
 from graph.errors import FormatError
 from graph.events import EventKind
-from graph.models.client import prompt_ids_of
+from graph.prompt_ids import prompt_ids_of
 from graph.records import Fault, ModelCall, StopReason
 from graph.rendering import messages_for
 from graph.schemas import schema_for

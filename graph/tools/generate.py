@@ -4,7 +4,7 @@ from pydantic import BaseModel, Field
 
 from graph.errors import ModelError, ToolError
 from graph.models.client import RoleModel
-from graph.prompt import Message, load_prompt
+from graph.rendering import generate_messages
 from graph.tools.card import AgentTool, ToolCard, ToolExample
 from graph.tools.scope import current_scope
 
@@ -51,9 +51,3 @@ class GenerateTool(AgentTool):
             raise ToolError(str(error)) from error
         scope.calls.append(call)
         return call.text.strip() or "(no answer)"
-
-
-def generate_messages(query: str) -> list[Message]:
-    """Return what the tool sends for `query`."""
-    prompt = load_prompt("generate")
-    return [prompt.system({}), prompt.final({"query": query})]

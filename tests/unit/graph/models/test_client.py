@@ -9,8 +9,8 @@ import pytest
 from graph.config import FlowConfig
 from graph.deadline import Deadline, OutOfTimeError
 from graph.errors import ConfigError, ModelError
-from graph.models.client import prompt_ids_of
 from graph.models.factory import open_models
+from graph.prompt_ids import prompt_ids_of
 from graph.records import ModelCall
 from tests.fakes import ScriptedServer
 
