@@ -132,6 +132,10 @@ def build(settings: PythonSettings) -> PythonTool:
                 },
             ),
             ToolExample(
+                sub_goal="Convert 90 pounds to kilograms, where one kilogram is 2.2046 pounds; two decimals.",
+                arguments={"code": "pounds_per_kilogram = 2.2046\nprint(round(90 / pounds_per_kilogram, 2))"},
+            ),
+            ToolExample(
                 sub_goal="Solve x squared minus 5x plus 6 equals 0.",
                 arguments={"code": 'from sympy import solve, symbols\n\nx = symbols("x")\nsolve(x**2 - 5 * x + 6, x)'},
             ),

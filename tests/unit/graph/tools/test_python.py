@@ -40,6 +40,7 @@ async def test_examples_of_the_card_work() -> None:
         "stdout:\n115",
         "stdout:\n839",
         "stdout:\nlake blue deep\nruobrah",
+        "stdout:\n40.82",
         "value of the last expression: [2, 3]",
     ]
 
