@@ -1,6 +1,6 @@
 """The live objects of a run: what nodes use and state never holds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ class Context:
     """The turn whose tool calls were under way when the run was interrupted: they may have been started before."""
     cache: BaseCache[dict[str, object]] | None = None
     """Results of tool calls; None for no cache."""
+    settle: Callable[[], Awaitable[None]] | None = None
+    """Waits until every step so far is on disk; None where nothing is kept, or only the end."""
     on_event: Callable[[Event], None] | None = None
     """Called with each event as it happens, in the node's own step; None where nobody listens."""
 

@@ -57,7 +57,7 @@ class Runner:
     database: Database | None = None
     """None: nothing is kept."""
     cache: BaseCache[dict[str, object]] | None = None
-    durability: Literal["async", "exit", "sync"] = "async"
+    durability: Literal["async", "exit"] = "async"
     """`exit` for rollouts, where a crash costs the rollouts under way."""
 
     async def ask(
@@ -116,7 +116,7 @@ class Runner:
         if "setup" not in state:
             return await self._start_over(run, on_event)
         if not snapshot.next:
-            raise ConfigError(f"The run {run} has ended ({state.get('stop')}): nothing is left to resume.")
+            return await self._end_late(run, state, on_event)
         missing = [tool.name for tool in state["setup"].tools if tool.name not in self.toolbox.tools]
         if missing:
             raise ConfigError(f"The run {run} was offered {', '.join(missing)}, which cannot be used now.")
@@ -126,6 +126,15 @@ class Runner:
         # The tools may also have been started when the step before them was done, but not yet its checkpoint.
         started = any(t.name == "tools" or (t.name == "executor" and t.result is not None) for t in snapshot.tasks)
         return await self._drive(run, None, state, on_event, repeating=len(state["turns"]) - 1 if started else None)
+
+    async def _end_late(self, run: str, state: FlowState, on_event: OnEvent | None) -> Trajectory:
+        """Note the end of a run whose process ended after its last step, before that was noted."""
+        row = await self.database.runs.get(run) if self.database else None
+        if self.database is None or row is None or row.status == "finished":
+            raise ConfigError(f"The run {run} has ended ({state.get('stop')}): nothing is left to resume.")
+        await self.database.runs.resume(run)
+        self._emit(on_event, run, state["request"].question, resumed=True)
+        return await self._end(run, state, on_event, None)
 
     async def _start_over(self, run: str, on_event: OnEvent | None) -> Trajectory:
         """Run a question whose process ended before the first checkpoint: nothing is there to be repeated."""
@@ -237,6 +246,7 @@ class Runner:
             deadline=Deadline(setup.max_seconds - spent_seconds(state)),
             repeating=repeating,
             cache=self.cache,
+            settle=self.database.settle if self.database and self.durability == "async" else None,
             on_event=on_event,
         )
         try:
@@ -278,7 +288,7 @@ async def open_runner(
     config: FlowConfig,
     *,
     database: Database | None = None,
-    durability: Literal["async", "exit", "sync"] = "async",
+    durability: Literal["async", "exit"] = "async",
     tools: Sequence[str] | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Runner]:

@@ -49,6 +49,9 @@ async def tools(state: ToolTask, runtime: Runtime[Context]) -> FlowUpdate:
         turn,
         on_token=lambda text: context.tell(EventKind.TOKEN, {"module": name, "text": text}, turn=turn),
     )
+    if context.settle is not None:
+        # A tool may have effects: whatever happens from here on, a resumed run knows that it may have been started.
+        await context.settle()
     token = current_scope.set(scope)
     try:
         observation = await _observe(state, context)

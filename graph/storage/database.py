@@ -41,9 +41,13 @@ class Database:
     runs: RunStore
 
     async def settle(self) -> None:
-        """Wait until every checkpoint that was taken is on disk."""
-        if isinstance(self.saver, GroupCommitSaver):
-            await self.saver.settle()
+        """Wait until everything that was given to the saver before is on disk."""
+        saver: Any = self.saver
+        if isinstance(saver, GroupCommitSaver):
+            await saver.settle()
+        else:
+            async with saver.lock:  # PostgreSQL's writes take it in order, and are committed when they let it go
+                pass
 
     async def delete(self, run: str) -> None:
         """Remove a run with its checkpoints."""
