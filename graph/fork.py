@@ -41,7 +41,7 @@ async def fork_run(runner: Runner, run: str, *, turn: int, sub_goal: str | None 
     }
     # The node named as the writer decides what comes next: the executor after a plan, the planner without one.
     writer = "planner" if plan else "analyzer"
-    given = {"request": request, "setup": runner.setup(), **values}
+    given = {"request": request, "setup": runner.setup(request.question), **values}
     await runner.flow.aupdate_state(runner.address(new), given, as_node=writer)
     return new
 

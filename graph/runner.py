@@ -23,8 +23,8 @@ from graph.deadline import Deadline
 from graph.errors import AgentFlowError, ConfigError, StorageError
 from graph.events import Event, EventKind
 from graph.flow import Flow, build_flow, recursion_limit
+from graph.limits import checked_question, memory_chars, room_chars
 from graph.models.client import RoleModel
-from graph.plain import plain_text
 from graph.prompt import load_prompt
 from graph.records import Exchange, StopReason
 from graph.snapshot import read_snapshot
@@ -35,13 +35,6 @@ from graph.tools.registry import Toolbox
 from graph.trace import Trajectory, project, spent_seconds
 
 OnEvent = Callable[[Event], None]
-
-_MAX_MEMORY_CHARS = 12_000
-_FIXED_PROMPT_TOKENS = 1_300
-"""System message, tools and examples of the longest prompt, rounded up."""
-_CHARS_PER_TOKEN = 2.5
-"""Cautious: code and numbers take more tokens than prose."""
-_MAX_QUESTION_CHARS = 100_000
 
 
 @dataclass(frozen=True)
@@ -89,7 +82,7 @@ class Runner:
         """
         run = str(uuid_utils.uuid7())
         request = Request(
-            question=self._checked(question),
+            question=checked_question(question, self._room),
             history=await self._history(conversation),
             conversation=conversation,
             group=group,
@@ -102,7 +95,7 @@ class Runner:
 
     async def _begin(self, run: str, request: Request, on_event: OnEvent | None) -> Trajectory:
         self._emit(on_event, run, request.question, resumed=False)
-        state = FlowInput(request=request, setup=self.setup())
+        state = FlowInput(request=request, setup=self.setup(request.question))
         return await self._drive(run, state, {"request": request, "setup": state["setup"]}, on_event)
 
     async def resume(self, run: str, *, on_event: OnEvent | None = None) -> Trajectory:
@@ -167,39 +160,24 @@ class Runner:
         """
         return await read_snapshot(self.flow, self.address(run))
 
-    def setup(self) -> Setup:
-        """Return what a new run is started with."""
+    def setup(self, question: str = "") -> Setup:
+        """Return what a new run of `question` is started with."""
         config, budgets = self.config, self.config.budgets
         return Setup(
             tools=self.toolbox.describe(),
             max_turns=budgets.max_turns if self.toolbox.tools else 0,  # a turn takes a tool
             max_seconds=budgets.max_seconds,
             max_tokens=budgets.max_tokens,
-            memory_chars=budgets.memory_chars or min(_MAX_MEMORY_CHARS, self._room_chars()),
+            memory_chars=budgets.memory_chars or memory_chars(self._room, question),
             models={role: model.config.model_dump(mode="json") for role, model in self.models.items()},
             prompts={role: load_prompt(role).digest for role in ROLES},
             config_hash=hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:16],
             versions={name: version(name) for name in ("agentflow", "langgraph", "langchain-core")},
         )
 
-    def _room_chars(self) -> int:
-        """Return the characters that a prompt of the smallest context has for question and memory together."""
-        if self.context_tokens is None:
-            return _MAX_QUESTION_CHARS
-        answer = max(model.config.max_tokens for model in self.models.values())
-        tokens = self.context_tokens - min(answer, self.context_tokens // 4) - _FIXED_PROMPT_TOKENS
-        return max(1_000, int(tokens * _CHARS_PER_TOKEN))
-
-    def _checked(self, question: str) -> str:
-        text = plain_text(question).strip()
-        if not text:
-            raise ConfigError("The question is empty: write what you want to know.")
-        limit = min(_MAX_QUESTION_CHARS, self._room_chars() // 2)
-        if len(text) > limit:
-            raise ConfigError(
-                f"The question has {len(text):,} characters; these models take at most {limit:,}: shorten it."
-            )
-        return text
+    @property
+    def _room(self) -> int:
+        return room_chars(self.context_tokens, max(model.config.max_tokens for model in self.models.values()))
 
     async def _history(self, conversation: str | None, *, before: float = math.inf) -> tuple[Exchange, ...]:
         if conversation is None or self.database is None:
