@@ -64,8 +64,7 @@ class ScriptedServer:
         self.lock = threading.Lock()
         self.models, self.owned_by, self.key, self.context = models, owned_by, key, context
         handler = type("Handler", (_Handler,), {"scripted": self, "timeout": idle_seconds})
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", port), handler)
         self.port = self._server.server_port
         self.url = f"http://127.0.0.1:{self.port}/v1"
 
@@ -114,6 +113,14 @@ class ScriptedServer:
     def __exit__(self, *exc: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed or cancelled in the middle is no error of the server's."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -86,7 +86,9 @@ def three_turns() -> ScriptedServer:
         return STOP if turns(body) == 3 else GO_ON
 
     replies = {"analyzer": ANALYSIS, "planner": planner, "executor": executor, "verifier": verifier}
-    return ScriptedServer({**{role: [reply] for role, reply in replies.items()}, "generator": [answer("42")]}, repeat=True)
+    return ScriptedServer(
+        {**{role: [reply] for role, reply in replies.items()}, "generator": [answer("42")]}, repeat=True
+    )
 
 
 async def committed(url: str, run: str) -> tuple[set[str], set[str]]:

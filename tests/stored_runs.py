@@ -167,7 +167,7 @@ async def test_many_runs_at_once_in_one_process(url, counting):
     with ScriptedServer(scripts(), repeat=True) as server:
         async with open_flow(server, url) as runner:
             found = await asyncio.gather(*(runner.ask(f"Question {i}?") for i in range(24)))
-            assert {run.answer for run in found} == {"42"}
+            assert {run.answer or run.error for run in found} == {"42"}
             assert len(await runner.database.runs.latest(100, status="finished")) == 24
 
 

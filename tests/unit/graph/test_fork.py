@@ -10,11 +10,14 @@ from tests.flows import open_flow, scripts
 
 
 def parent(**changes):
-    return scripts(
-        planner=[plan(sub_goal="first"), plan(sub_goal="second")],
-        executor=[command({"text": "a"}), command({"text": "b"})],
-        verifier=[GO_ON, STOP],
-    ) | changes
+    return (
+        scripts(
+            planner=[plan(sub_goal="first"), plan(sub_goal="second")],
+            executor=[command({"text": "a"}), command({"text": "b"})],
+            verifier=[GO_ON, STOP],
+        )
+        | changes
+    )
 
 
 async def test_another_sub_goal_from_the_second_turn(counting, tmp_path):

@@ -161,6 +161,7 @@ async def test_a_server_that_goes_away_and_comes_back(counting, tmp_path):
     """Case 51: a refused connection fails the run; when the server is back it goes on where it was."""
     file = str(tmp_path / "runs.db")
     with ScriptedServer(scripts(verifier=[])) as server:
+
         def stop_serving(body):
             server._server.socket.close()
             return {"drop": True}
@@ -371,6 +372,7 @@ async def test_two_conversations_at_once_do_not_mix(counting, tmp_path):
     replies = scripts(analyzer=[follow], generator=[echo])
     with ScriptedServer(replies, repeat=True) as server:
         async with open_flow(server, str(tmp_path / "runs.db")) as runner:
+
             async def talk(name: str):
                 return [await runner.ask(f"{name}{i}?", conversation=name) for i in range(3)]
 
@@ -383,8 +385,11 @@ async def test_two_conversations_at_once_do_not_mix(counting, tmp_path):
 
 async def test_failed_and_foreign_runs_are_no_history(counting, tmp_path):
     replies = scripts(
-        analyzer=[ANALYSIS] * 3, planner=[{"status": 400}, plan(), plan()], executor=[command({"text": "a"})] * 2,
-        verifier=[STOP] * 2, generator=[answer("x"), answer("y")],
+        analyzer=[ANALYSIS] * 3,
+        planner=[{"status": 400}, plan(), plan()],
+        executor=[command({"text": "a"})] * 2,
+        verifier=[STOP] * 2,
+        generator=[answer("x"), answer("y")],
     )
     with ScriptedServer(replies) as server:
         async with open_flow(server, str(tmp_path / "runs.db")) as runner:

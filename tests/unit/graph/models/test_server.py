@@ -52,11 +52,11 @@ async def test_no_server_at_the_address(url):
 
 async def test_a_wrong_model_name_is_answered_with_the_right_ones():
     """Case 52."""
-    with ScriptedServer({}, models=("qwen-7b", "qwen-7b-tuned")) as server:
-        with pytest.raises(
-            ConfigError, match=r"does not serve 'gwen'.*models\.\w+\.model to one of qwen-7b, qwen-7b-t"
-        ):
-            await open_at(default={"model": "gwen", "base_url": server.url})
+    with (
+        ScriptedServer({}, models=("qwen-7b", "qwen-7b-tuned")) as server,
+        pytest.raises(ConfigError, match=r"does not serve 'gwen'.*models\.\w+\.model to one of qwen-7b, qwen-7b-t"),
+    ):
+        await open_at(default={"model": "gwen", "base_url": server.url})
 
 
 async def test_a_missing_and_a_wrong_key():

@@ -33,7 +33,7 @@ async def test_passages_that_answer_are_returned_within_the_limit(path: Path) ->
     assert "opened in 1932" in message.content
     assert len(message.content) <= 2_000 < tool.card.max_output
     assert message.artifact["hits"][0]["id"] == "1"
-    assert len(message.artifact["hits"]) == 5
+    assert len(message.artifact["hits"]) == CorpusSettings().top_k
 
 
 async def test_nothing_found_is_a_message(path: Path) -> None:

@@ -1,0 +1,75 @@
+"""Runs on a real PostgreSQL: storage, and kill -9 at every point of a run."""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kills import *  # noqa: F403
+from tests.stored_runs import *  # noqa: F403
+
+pytestmark = pytest.mark.postgres
+
+
+def _program(name: str) -> str | None:
+    """A program of the newest PostgreSQL on this machine; distributions keep them out of PATH."""
+    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]))
+    return shutil.which(name) or (str(found[-1]) if found else None)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a private PostgreSQL on a free port, without its database's name."""
+    initdb, pg_ctl = _program("initdb"), _program("pg_ctl")
+    if not initdb or not pg_ctl:
+        pytest.skip("needs PostgreSQL's initdb and pg_ctl (apt-get install postgresql)")
+    pytest.importorskip("psycopg", reason="needs the postgres extra")
+    # It refuses to run as root, and its own user cannot enter pytest's directories.
+    root = os.geteuid() == 0
+    directory = Path(tempfile.mkdtemp(prefix="agentflow-postgres-"))
+    identity = {}
+    if root:
+        user = pwd.getpwnam("postgres")
+        os.chown(directory, user.pw_uid, user.pw_gid)
+        identity = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data = directory / "data"
+
+    def run(*command: str) -> None:
+        subprocess.run(command, check=True, capture_output=True, cwd=directory, **identity)
+
+    run(initdb, "-D", str(data), "-U", "agentflow", "-A", "trust", "--no-sync", "-E", "UTF8")
+    options = f"-p {port} -k {directory} -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=200"
+    run(pg_ctl, "-D", str(data), "-l", str(directory / "log"), "-w", "-o", options, "start")
+    try:
+        yield f"postgresql://agentflow@127.0.0.1:{port}"
+    finally:
+        run(pg_ctl, "-D", str(data), "-m", "immediate", "-w", "stop")
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def url(cluster: str, request: pytest.FixtureRequest) -> str:
+    """The address of an empty database."""
+    import psycopg
+
+    name = f"test_{abs(hash(request.node.nodeid))}"
+    with psycopg.connect(f"{cluster}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return f"{cluster}/{name}"
+
+
+@pytest.fixture
+def counting(tmp_path, monkeypatch):
+    file = tmp_path / "count.txt"
+    file.touch()
+    monkeypatch.setenv("COUNTING_FILE", str(file))
+    return file

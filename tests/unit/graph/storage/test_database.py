@@ -1,0 +1,81 @@
+"""Opening the database: SQLite files in every state."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from graph.errors import ConfigError, StorageError
+from graph.storage.database import open_database
+
+
+async def test_directories_and_files_are_made(tmp_path):
+    file = tmp_path / "a" / ".agentflow" / "runs.db"
+    async with open_database(str(file)):
+        pass
+    assert file.exists()
+    assert (file.parent / ".gitignore").read_text() == "*\n"
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+async def test_opening_again_changes_nothing(tmp_path):
+    file = str(tmp_path / "runs.db")
+    async with open_database(file) as database:
+        await database.runs.start("run-1", "q", conversation=None, parent=None, tags=[])
+    for _ in range(2):
+        async with open_database(file) as database:
+            assert [row.id for row in await database.runs.latest()] == ["run-1"]
+
+
+async def test_two_openings_at_once_in_one_process(tmp_path):
+    file = str(tmp_path / "runs.db")
+
+    async def write(run: str) -> None:
+        async with open_database(file) as database:
+            await database.runs.start(run, "q", conversation=None, parent=None, tags=[])
+
+    await asyncio.gather(*(write(f"run-{n}") for n in range(8)))
+    async with open_database(file) as database:
+        assert len(await database.runs.latest()) == 8
+
+
+@pytest.mark.parametrize("content", [b"not a database, not at all. " * 100, b"SQLite format 3\x00" + b"\xff" * 4000])
+async def test_a_file_that_is_no_database(content, tmp_path):
+    file = tmp_path / "runs.db"
+    file.write_bytes(content)
+    with pytest.raises(StorageError, match="runs.db.* move it away, or change storage.url"):
+        async with open_database(str(file)) as database:
+            await database.runs.latest()
+    assert file.read_bytes() == content
+
+
+async def test_a_directory_in_the_files_place(tmp_path):
+    (tmp_path / "runs.db").mkdir()
+    with pytest.raises(StorageError, match="runs.db"):
+        async with open_database(str(tmp_path / "runs.db")):
+            pass
+
+
+async def test_a_file_in_the_directorys_place(tmp_path):
+    (tmp_path / "state").write_text("")
+    with pytest.raises(StorageError, match="state cannot be written .*: make it writable, or change storage.url"):
+        async with open_database(str(tmp_path / "state" / "runs.db")):
+            pass
+
+
+@pytest.mark.parametrize("url", ["mysql://host/db", "http://host", "sqlite:///file"])
+async def test_other_addresses(url):
+    with pytest.raises(ConfigError, match=f"storage.url '{url}' is neither a file nor postgresql"):
+        async with open_database(url):
+            pass
+
+
+async def test_postgresql_that_does_not_answer():
+    pytest.importorskip("psycopg")
+    with pytest.raises(StorageError, match=r"PostgreSQL at 127\.0\.0\.1 failed: ") as raised:
+        async with open_database("postgresql://user:planted@127.0.0.1:9/db?connect_timeout=3"):
+            pass
+    assert "planted" not in str(raised.value)
+    assert "\n" not in str(raised.value)
