@@ -28,6 +28,9 @@ from graph.runner import Runner, open_runner
 
 TOOLS = ("python", "search_corpus", "generate")
 """The tools that need no network."""
+SETTINGS = ["models.default.seed=1", "budgets.max_turns=5"]
+"""Fixed for both systems: the same run twice, and no long waits for questions that are lost. Other settings are the
+defaults."""
 
 
 async def ask(runner: Runner, sample: Sample, file: Path, system: str) -> None:
@@ -58,7 +61,7 @@ async def answer_all(samples: list[Sample], file: Path, overrides: list[str], sy
     for system in systems:
         todo = [sample for sample in samples if (system, sample.id) not in done]
         turns = ["budgets.max_turns=0"] if system == "direct" else []
-        config = load_config(overrides=[*overrides, *turns]).config
+        config = load_config(overrides=[*SETTINGS, *turns, *overrides]).config
         async with open_runner(config, tools=TOOLS) as runner:
             for sample in track(todo, f"{system}: {len(todo)} questions", console=Console(stderr=True)):
                 await ask(runner, sample, file, system)

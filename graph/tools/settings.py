@@ -55,7 +55,7 @@ class CorpusSettings(_Settings):
 
     path: Path | None = None
     """An index made by `agentflow corpus build`; None for the starter corpus that `agentflow setup` fetches."""
-    top_k: int = Field(5, ge=1, le=50)
+    top_k: int = Field(3, ge=1, le=50)
 
 
 class ToolsSettings(_Settings):
