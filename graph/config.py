@@ -25,7 +25,7 @@ ROLES: tuple[Role, ...] = ("analyzer", "planner", "executor", "verifier", "gener
 """The five modules and the `generate` tool, each with a model of its own."""
 
 
-_SECRET = "secret"
+_HIDDEN = "hidden_input"
 """Type of an error whose input may be a key, and is not repeated."""
 
 
@@ -61,14 +61,14 @@ class ModelConfig(_Table):
     @classmethod
     def _names_a_variable(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"[A-Za-z_]\w*", value, re.ASCII):
-            raise PydanticCustomError(_SECRET, "it takes the name of an environment variable that holds the key")
+            raise PydanticCustomError(_HIDDEN, "it takes the name of an environment variable that holds the key")
         return value
 
     @field_validator("base_url")
     @classmethod
     def _holds_no_key(cls, value: str | None) -> str | None:
         if value is not None and "@" in urlsplit(value).netloc:
-            raise PydanticCustomError(_SECRET, "an address holds no key: name its variable in api_key_env")
+            raise PydanticCustomError(_HIDDEN, "an address holds no key: name its variable in api_key_env")
         return value
 
     @property
@@ -238,7 +238,7 @@ def _sentence(error: ValidationError, sources: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in first["loc"])
     source = next((name for path, name in sources.items() if path == key or path.startswith(key + ".")), None)
     where = {None: "", "environment": " (environment)", "--set": " (--set)"}.get(source, f" in {source}")
-    if first["type"] == _SECRET:
+    if first["type"] == _HIDDEN:
         return f"The setting {key}{where} does not fit: {first['msg']}."
     if first["type"] != "extra_forbidden":
         return f"The setting {key}{where} does not fit: {first['msg'].lower()}, not {first['input']!r}."

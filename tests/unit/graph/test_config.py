@@ -106,19 +106,19 @@ def test_a_bad_file_is_one_sentence(tmp_path, text, sentence):
 
 def test_a_key_in_place_of_its_variables_name_is_refused_and_not_repeated(tmp_path):
     write(tmp_path, "[models.default]\napi_key_env = 'sk-planted-123'\n")
-    with pytest.raises(ConfigError, match="api_key_env in agentflow.toml .*name of an environment variable") as raised:
+    with pytest.raises(ConfigError, match=r"api_key_env in agentflow.toml .*name of an environment variable") as raised:
         load_config()
     assert "planted" not in str(raised.value)
 
 
 def test_a_key_inside_an_address_is_refused_and_not_repeated():
-    with pytest.raises(ConfigError, match="base_url .*api_key_env") as raised:
+    with pytest.raises(ConfigError, match=r"base_url .*api_key_env") as raised:
         load_config(overrides=["models.default.base_url=http://user:planted@127.0.0.1/v1"])
     assert "planted" not in str(raised.value)
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(ConfigError, match="There is no configuration file .*missing.toml"):
+    with pytest.raises(ConfigError, match=r"There is no configuration file .*missing.toml"):
         load_config(tmp_path / "missing.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="cannot be read"):

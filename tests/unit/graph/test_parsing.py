@@ -86,7 +86,7 @@ def test_no_text_breaks_the_readers(text):
         try:
             read().model_dump_json().encode()
         except FormatError as error:
-            assert str(error)
+            assert str(error)  # noqa: PT017 - both outcomes are right
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_several_calls_in_every_shape(text):
 
 @pytest.mark.parametrize("text", ["", "Call note with a.", "note(text='a')", '{"calls": ["a"]}', '{"other": 1}'])
 def test_a_call_that_cannot_be_read_names_the_shape(text):
-    with pytest.raises(FormatError, match='"calls".*"text"'):
+    with pytest.raises(FormatError, match=r'"calls".*"text"'):
         parse_calls(text, SCHEMA)
 
 
@@ -239,7 +239,7 @@ def test_code_that_looks_like_json_is_code(code):
 
 
 def test_a_plan_needs_a_sub_goal_and_an_offered_tool():
-    with pytest.raises(FormatError, match="no tool 'cook'. Choose one of: python, note"):
+    with pytest.raises(FormatError, match=r"no tool 'cook'. Choose one of: python, note"):
         read_plan('{"sub_goal": "x", "tool": "cook"}', ["python", "note"])
     with pytest.raises(FormatError, match="sub-goal was empty"):
         read_plan('{"sub_goal": " ", "tool": "python"}', ["python"])

@@ -114,16 +114,18 @@ async def test_calls_of_one_turn_run_at_once_and_keep_their_order(counting):
     assert done.seconds < time.monotonic() - start + 0.1
 
 
+ROLES = ["analyzer", "planner", "executor", "verifier", "generator"]
+
+
 @pytest.mark.parametrize(
-    "reply",
+    ("role", "reply"),
     [
-        {"status": 500, "message": "the engine died"},
-        {"status": 400, "message": "no such model"},
-        {"json": {"error": {"message": "out of memory"}}},
-        {"json": "text"},
+        *((role, {"status": 500, "message": "the engine died"}) for role in ROLES),
+        ("planner", {"status": 400, "message": "no such model"}),
+        ("planner", {"json": {"error": {"message": "out of memory"}}}),
+        ("generator", {"json": "text"}),
     ],
 )
-@pytest.mark.parametrize("role", ["analyzer", "planner", "executor", "verifier", "generator"])
 async def test_a_server_that_fails_fails_the_run(role, reply, counting, tmp_path):
     """Case 5: typed, recorded, no answer, no reward; never a dict as text."""
     file = str(tmp_path / "runs.db")
@@ -137,8 +139,15 @@ async def test_a_server_that_fails_fails_the_run(role, reply, counting, tmp_path
     assert role not in [call.role for call in done.calls]
 
 
-@pytest.mark.parametrize("reply", [{"break": 0}, {"break": 1}, {"error": 1}, {"finish": None, "usage": False}])
-@pytest.mark.parametrize("role", ["analyzer", "planner", "executor", "verifier", "generator"])
+@pytest.mark.parametrize(
+    ("role", "reply"),
+    [
+        *((role, {"break": 1}) for role in ROLES),
+        ("planner", {"break": 0}),
+        ("verifier", {"error": 1}),
+        ("generator", {"finish": None, "usage": False}),
+    ],
+)
 async def test_an_answer_that_breaks_off_is_asked_for_again(role, reply, counting):
     """Case 51: and nothing of it stays."""
     good = scripts()[role][0]
@@ -199,16 +208,12 @@ async def test_the_turn_budget(turns, counting):
     assert f"Turn {turns}" in server.of("generator")[0]["messages"][-1]["content"]
 
 
-async def test_three_hundred_turns_never_meet_the_recursion_limit(counting):
-    """Case 40: turns of every length, none of which LangGraph's own limit ends."""
-    replies = scripts(planner=["hm"], executor=["hm"], verifier=[GO_ON])
-    with ScriptedServer(replies, repeat=True) as server:
-        done = await ask(server, budgets={"max_turns": 300})
-        assert (done.stop, done.answer, len(done.turns), done.error) == (StopReason.MAX_TURNS, "42", 300, None)
-    full = scripts(planner=[plan()], executor=[command({"text": "a"})], verifier=[GO_ON])
-    with ScriptedServer(full, repeat=True) as server:
-        done = await ask(server, budgets={"max_turns": 12})
-        assert (done.stop, len(done.turns), done.error) == (StopReason.MAX_TURNS, 12, None)
+async def test_turns_of_every_length_never_meet_the_recursion_limit(counting):
+    """Case 40; tests/unit/graph/storage/test_growth.py takes three hundred full ones."""
+    replies = scripts(planner=["hm", plan(), plan()], executor=["hm", command({"text": "a"})], verifier=[GO_ON])
+    with ScriptedServer(replies) as server:
+        done = await ask(server, budgets={"max_turns": 3})
+    assert (done.stop, done.answer, len(done.turns), done.error) == (StopReason.MAX_TURNS, "42", 3, None)
 
 
 SLOW = {"delay": 30}
@@ -262,7 +267,7 @@ async def test_a_cancelled_run_is_recorded_and_goes_on(counting, tmp_path):
         async with open_flow(server, file) as runner:
             events = Events()
             task = asyncio.create_task(runner.ask("What is 40 + 2?", on_event=events))
-            while server.count("verifier") == 0:
+            while server.count("verifier") == 0:  # noqa: ASYNC110 - another thread brings it
                 await asyncio.sleep(0.01)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -280,15 +285,14 @@ async def test_a_cancelled_run_is_recorded_and_goes_on(counting, tmp_path):
 
 @pytest.mark.parametrize("question", ["", "   \n", "\x00", " \t"])
 async def test_empty_questions_are_refused(question):
-    with ScriptedServer({}) as server:
-        with pytest.raises(ConfigError, match="The question is empty"):
-            await ask(server, question)
+    with ScriptedServer({}) as server, pytest.raises(ConfigError, match="The question is empty"):
+        await ask(server, question)
 
 
 async def test_a_question_of_a_megabyte_is_refused():
-    with ScriptedServer({}, context=4096) as server:
-        with pytest.raises(ConfigError, match=r"has 1,000,000 characters; these models take at most [\d,]+: shorten"):
-            await ask(server, "x" * 1_000_000)
+    refused = pytest.raises(ConfigError, match=r"has 1,000,000 characters; these models take at most [\d,]+: shorten")
+    with ScriptedServer({}, context=4096) as server, refused:
+        await ask(server, "x" * 1_000_000)
 
 
 async def test_what_cannot_be_resumed(counting, tmp_path):
@@ -417,13 +421,16 @@ async def test_a_key_never_leaves_the_process(counting, tmp_path, monkeypatch, c
 
 
 async def test_a_full_disk_is_a_sentence(counting, tmp_path):
-    """Nothing can be recorded then: the database says so."""
+    """Nothing can be recorded then: the database says so, and what was there before is whole."""
     file = tmp_path / "runs.db"
-    with ScriptedServer(scripts()) as server:
-        with pytest.raises(StorageError, match="The disk that holds .* is full"):
-            async with open_flow(server, str(file)) as runner:
-                await runner.database.saver.conn.execute("PRAGMA max_page_count = 1")
-                await runner.ask("What is 40 + 2?")
+
+    async def ask_on_a_full_disk(server: ScriptedServer) -> None:
+        async with open_flow(server, str(file)) as runner:
+            await runner.database.saver.conn.execute("PRAGMA max_page_count = 1")
+            await runner.ask("What is 40 + 2?")
+
+    with ScriptedServer(scripts()) as server, pytest.raises(StorageError, match=r"The disk that holds .* is full"):
+        await ask_on_a_full_disk(server)
     with sqlite3.connect(file) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 

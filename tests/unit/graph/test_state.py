@@ -1,5 +1,7 @@
 """The fold of events into turns."""
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +28,7 @@ def test_the_fold_does_not_depend_on_batches(events, data):
     """LangGraph replays writes in other batches than they were made in."""
     whole = fold_turns([], [events])
     cuts = sorted(data.draw(st.sets(st.integers(0, len(events)), max_size=4)) | {0, len(events)})
-    writes = [events[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    writes = [events[a:b] for a, b in itertools.pairwise(cuts)]
     split = data.draw(st.integers(0, len(writes)))
     assert fold_turns(fold_turns([], writes[:split]), writes[split:]) == whole
 

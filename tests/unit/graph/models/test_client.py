@@ -60,9 +60,9 @@ async def test_what_may_pass_is_tried_again(status):
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 422])
 async def test_what_will_not_pass_is_never_tried_again(status):
     """Case 51."""
-    with planning({"status": status, "message": "it will not pass."}, "42") as server:
-        with pytest.raises(ModelError, match=f"answered {status}: it will not pass.$") as raised:
-            await call(server, max_retries=5)
+    refused = pytest.raises(ModelError, match=rf"answered {status}: it will not pass\.$")
+    with planning({"status": status, "message": "it will not pass."}, "42") as server, refused as raised:
+        await call(server, max_retries=5)
     assert len(server.requests) == 1
     assert not raised.value.transient
 
@@ -92,9 +92,9 @@ async def test_a_connection_that_is_lost_before_an_answer_is_tried_again():
 
 async def test_a_server_that_fails_for_good_is_a_typed_error():
     """Case 5."""
-    with planning(*[{"status": 500, "message": "the engine died"}] * 3) as server:
-        with pytest.raises(ModelError, match=r"planner's model server at http.*answered 500: the engine died\."):
-            await call(server, max_retries=2)
+    failed = pytest.raises(ModelError, match=r"planner's model server at http.*answered 500: the engine died\.")
+    with planning(*[{"status": 500, "message": "the engine died"}] * 3) as server, failed:
+        await call(server, max_retries=2)
     assert len(server.requests) == 3
 
 
@@ -179,9 +179,9 @@ async def test_a_call_ends_with_the_runs_time():
 
 
 async def test_a_server_that_says_nothing_is_given_up():
-    with planning({"text": "42", "delay": 20}) as server:
-        with pytest.raises(ModelError, match="failed: Request timed out"):
-            await call(server, timeout=0.3)
+    failed = pytest.raises(ModelError, match="failed: Request timed out")
+    with planning({"text": "42", "delay": 20}) as server, failed:
+        await call(server, timeout=0.3)
 
 
 async def test_what_is_asked_is_what_is_sent():
@@ -294,6 +294,6 @@ async def test_a_key_is_sent_and_stays_out_of_errors_and_logs(monkeypatch, caplo
 async def test_a_missing_key_is_named(monkeypatch):
     """Case 52."""
     monkeypatch.delenv("TEST_KEY", raising=False)
-    with planning(key="k") as server:
-        with pytest.raises(ConfigError, match="TEST_KEY is not set: put the key for test-model into it or .env"):
-            await call(server, api_key_env="TEST_KEY")
+    missing = pytest.raises(ConfigError, match=r"TEST_KEY is not set: put the key for test-model into it or \.env")
+    with planning(key="k") as server, missing:
+        await call(server, api_key_env="TEST_KEY")

@@ -45,7 +45,7 @@ async def test_the_smallest_context_counts():
 @pytest.mark.parametrize("url", [dead_address(), "http://nowhere.invalid/v1", "127.0.0.1:80/v1", "ftp://a/v1", "", "x"])
 async def test_no_server_at_the_address(url):
     """Case 52."""
-    with pytest.raises(ConfigError, match="No model server answers at .*: start it, or change base_url") as raised:
+    with pytest.raises(ConfigError, match=r"No model server answers at .*: start it, or change base_url") as raised:
         await probe(url)
     assert "\n" not in str(raised.value)
 

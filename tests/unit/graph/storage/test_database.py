@@ -45,7 +45,7 @@ async def test_two_openings_at_once_in_one_process(tmp_path):
 async def test_a_file_that_is_no_database(content, tmp_path):
     file = tmp_path / "runs.db"
     file.write_bytes(content)
-    with pytest.raises(StorageError, match="runs.db.* move it away, or change storage.url"):
+    with pytest.raises(StorageError, match=r"runs.db.* move it away, or change storage.url"):
         async with open_database(str(file)) as database:
             await database.runs.latest()
     assert file.read_bytes() == content
@@ -53,14 +53,14 @@ async def test_a_file_that_is_no_database(content, tmp_path):
 
 async def test_a_directory_in_the_files_place(tmp_path):
     (tmp_path / "runs.db").mkdir()
-    with pytest.raises(StorageError, match="runs.db"):
+    with pytest.raises(StorageError, match=r"runs.db"):
         async with open_database(str(tmp_path / "runs.db")):
             pass
 
 
 async def test_a_file_in_the_directorys_place(tmp_path):
     (tmp_path / "state").write_text("")
-    with pytest.raises(StorageError, match="state cannot be written .*: make it writable, or change storage.url"):
+    with pytest.raises(StorageError, match=r"state cannot be written .*: make it writable, or change storage.url"):
         async with open_database(str(tmp_path / "state" / "runs.db")):
             pass
 

@@ -40,11 +40,11 @@ async def test_what_was_taken_is_committed_without_settling(tmp_path):
     file = tmp_path / "t.db"
     async with committer(file) as (commits, _):
         await commits.take(INSERT, [(1,), (2,)])
-        while not stored(file):
+        while not stored(file):  # noqa: ASYNC110 - another thread brings it
             await asyncio.sleep(0.005)
         assert stored(file) == [1, 2]
         await commits.take(INSERT, [(3,)])
-        while len(stored(file)) < 3:
+        while len(stored(file)) < 3:  # noqa: ASYNC110 - another thread brings it
             await asyncio.sleep(0.005)
 
 

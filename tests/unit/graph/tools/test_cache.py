@@ -125,5 +125,5 @@ async def test_a_damaged_cache_costs_a_call_and_no_run(counting, tmp_path):
 def test_a_file_that_is_no_cache_is_a_sentence(tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "tools.db").write_bytes(b"something else" * 100)
-    with pytest.raises(StorageError, match="The cache of tool results .* cannot be opened: .*; remove it"):
+    with pytest.raises(StorageError, match=r"The cache of tool results .* cannot be opened: .*; remove it"):
         open_cache()

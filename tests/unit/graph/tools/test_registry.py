@@ -98,7 +98,7 @@ async def test_two_tools_of_one_name_are_refused():
 
 
 async def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ConfigError, match="There is no tool 'pyhton'; known are python, search_corpus, .*generate"):
+    with pytest.raises(ConfigError, match=r"There is no tool 'pyhton'; known are python, search_corpus, .*generate"):
         async with open_toolbox(settings(enabled=("pyhton",)), None):
             pass
 
@@ -171,7 +171,7 @@ async def test_an_mcp_servers_tools_in_a_run(counting):
     ],
 )
 async def test_an_mcp_server_that_does_not_start(connection):
-    with pytest.raises(ConfigError, match="The MCP server 'test' does not start: .") as raised:
+    with pytest.raises(ConfigError, match=r"The MCP server 'test' does not start: .") as raised:
         async with open_toolbox(settings(mcp={"test": connection}), None):
             pass
     assert "\n" not in str(raised.value)
