@@ -26,7 +26,9 @@ def main() -> int:
                 continue
             start = time.monotonic()
             print(f"$ {command}", flush=True)
-            done = subprocess.run(["bash", "-c", command], env=environment, stdin=subprocess.DEVNULL, timeout=900, check=False)
+            done = subprocess.run(
+                ["bash", "-c", command], env=environment, stdin=subprocess.DEVNULL, timeout=900, check=False
+            )
             print(f"[{done.returncode}] {time.monotonic() - start:.1f} s", flush=True)
             if done.returncode:
                 return done.returncode
