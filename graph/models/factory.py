@@ -46,7 +46,10 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
         SetupError: the embedded model has not been fetched.
     """
     configs = {role: config.models.of(role) for role in ROLES}
-    async with httpx.AsyncClient(timeout=_DEFAULT_SECONDS, event_hooks={"response": [note_answer]}) as http:
+    # Hundreds of runs share the client: a call that waited for a connection would time out before it was sent.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+    hooks = {"response": [note_answer]}
+    async with httpx.AsyncClient(timeout=_DEFAULT_SECONDS, limits=limits, event_hooks=hooks) as http:
         engine = None
         if any(model.embedded for model in configs.values()):
             engine = await asyncio.to_thread(ensure_engine, config.local, on_progress=on_notice)

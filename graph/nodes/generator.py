@@ -23,7 +23,7 @@ async def generator(state: FlowState, runtime: Runtime[Context]) -> FlowUpdate:
     try:
         call = await call_module("generator", state, runtime, -1, deadline=deadline)
     except OutOfTimeError as error:
-        raise ModelError(f"The generator gave no answer within {limit:g} s.", transient=True) from error
+        raise ModelError(f"The generator gave no answer within {limit:g} s.") from error
     answer = read_output(call, lambda text: parse(text, Answer))
     if isinstance(answer, Fault):
         runtime.context.tell(EventKind.FAULT, answer)

@@ -32,6 +32,22 @@ async def test_a_run_from_question_to_answer(counting):
     json.dumps([event.as_json() for event in events], allow_nan=False)
 
 
+async def test_each_role_asks_with_its_own_settings(counting):
+    tables = {"planner": {"temperature": 0.5, "seed": 3}, "verifier": {"max_tokens": 77, "structured": "off"}}
+    with ScriptedServer(scripts()) as server:
+        done = await ask(server, models=tables)
+    sent = {role: server.of(role)[0] for role in scripts()}
+    assert (sent["planner"]["temperature"], sent["planner"]["seed"]) == (0.5, 3)
+    assert (sent["executor"]["temperature"], sent["executor"].get("seed")) == (0.0, None)
+    assert (
+        sent["verifier"]["max_completion_tokens" if "max_completion_tokens" in sent["verifier"] else "max_tokens"] == 77
+    )
+    assert {role for role in sent if "response_format" not in sent[role]} == {"verifier"}
+    assert {call.role: call.sampling["constrained"] for call in done.calls} == dict.fromkeys(scripts(), True) | {
+        "verifier": False
+    }
+
+
 async def test_tokens_arrive_as_they_are_sent(counting):
     """Not at the end of the call: the first is there while the server still sends."""
     events, first = Events(), asyncio.Event()

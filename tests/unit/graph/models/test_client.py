@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import threading
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -51,7 +53,8 @@ async def test_what_a_call_records():
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 599])
 async def test_what_may_pass_is_tried_again(status):
     """Case 51."""
-    with planning({"status": status}, {"status": status}, "42") as server:
+    failure = {"status": status, "headers": {"Retry-After": "0.05"}}
+    with planning(failure, failure, "42") as server:
         done = await call(server, max_retries=2)
     assert done.text == "42"
     assert len(server.requests) == 3
@@ -76,13 +79,12 @@ async def test_retry_after_is_honoured():
 
 async def test_retries_back_off_with_jitter():
     """Case 51: without Retry-After the waits grow, and two clients do not come back in step."""
-    waits = []
-    for _ in range(2):
-        with planning({"status": 503}, {"status": 503}, "42") as server:
-            await call(server, max_retries=2)
-        waits += [server.times[1] - server.times[0], server.times[2] - server.times[1]]
-    assert len({round(wait, 3) for wait in waits}) > 2
-    assert all(wait > 0.2 for wait in waits)
+    servers = [planning({"status": 503}, {"status": 503}, "42") for _ in range(3)]
+    with servers[0], servers[1], servers[2]:
+        await asyncio.gather(*(call(server, max_retries=2) for server in servers))
+    waits = [[b - a for a, b in pairwise(server.times)] for server in servers]
+    assert all(first > 0.2 and second > 0.4 for first, second in waits)
+    assert len({round(first, 2) for first, _ in waits}) > 1
 
 
 async def test_a_connection_that_is_lost_before_an_answer_is_tried_again():
@@ -93,7 +95,8 @@ async def test_a_connection_that_is_lost_before_an_answer_is_tried_again():
 async def test_a_server_that_fails_for_good_is_a_typed_error():
     """Case 5."""
     failed = pytest.raises(ModelError, match=r"planner's model server at http.*answered 500: the engine died\.")
-    with planning(*[{"status": 500, "message": "the engine died"}] * 3) as server, failed:
+    failure = {"status": 500, "message": "the engine died", "headers": {"Retry-After": "0.05"}}
+    with planning(failure, failure, failure) as server, failed:
         await call(server, max_retries=2)
     assert len(server.requests) == 3
 
@@ -168,6 +171,22 @@ async def test_connections_are_reused_where_the_server_keeps_them():
         await call(server, times=5)
     assert len(server.requests) == 5
     assert server.connections == 1
+
+
+async def test_hundreds_of_calls_at_once_do_not_wait_for_each_other():
+    """The server answers none before all have arrived."""
+    everybody = threading.Barrier(120, timeout=60)
+
+    def wait(_body):
+        everybody.wait()
+        return "42"
+
+    with ScriptedServer({"planner": [wait]}, repeat=True) as server:
+        defaults = {"model": "test-model", "base_url": server.url, "max_retries": 0}
+        async with open_models(FlowConfig.model_validate({"models": {"default": defaults}})) as models:
+            model = models.by_role["planner"]
+            calls = [model.complete(MESSAGES, schema=None, deadline=Deadline(60), turn=0) for _ in range(120)]
+            assert {call.text for call in await asyncio.gather(*calls)} == {"42"}
 
 
 async def test_a_call_ends_with_the_runs_time():
