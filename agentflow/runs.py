@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from agentflow.console.terminal import PlainConsole
+from agentflow.console.text import clean
 from agentflow.options import AsJson, ConfigFile, NoStream, Overrides, RunId, Verbose, settings
 from agentflow.session import View, show_run
 
@@ -80,7 +81,7 @@ def show(
             process = process_id(row.owner) if row.owner else "unknown"
             console.print(f"still running (process {process})", soft_wrap=True)
         case "interrupted" | "failed" | "cancelled" as state:
-            why = f": {trajectory.error}" if trajectory.error else ""
+            why = f": {clean(trajectory.error)}" if trajectory.error else ""
             console.print(f"{state}{why}\ngo on with: agentflow runs resume {row.id}", soft_wrap=True)
 
 

@@ -6,6 +6,8 @@ from typing import IO, NoReturn
 
 from rich.console import Console
 
+from agentflow.console.text import clean
+
 
 class PlainConsole(Console):
     """Interprets no markup, and lets the reader of a pipe go away."""
@@ -24,9 +26,9 @@ class PlainConsole(Console):
 
 
 def complain(sentence: str) -> None:
-    """Print what went wrong on standard error."""
+    """Print what went wrong on standard error: a server's or a file's words may be part of it."""
     if sys.stderr is not None:
-        print(sentence, file=sys.stderr)
+        print(clean(sentence), file=sys.stderr)
 
 
 def lose_output() -> None:

@@ -2,9 +2,11 @@ import json
 
 import pytest
 
+from agentflow.console.terminal import complain
 from graph.errors import ConfigError
 from tests.command import Workplace, events
 from tests.fakes import ScriptedServer
+from tests.flows import scripts
 from tests.unit.agentflow.conftest import Call
 
 QUESTION = "What is [bold]6[/bold] times 7?"
@@ -38,6 +40,22 @@ def test_show_prints_a_stored_run_as_it_was_printed_live(call: Call, asked: str)
     assert call("runs", "show", run[:20]) == asked
     trajectory = json.loads(call("runs", "show", run, "--json"))
     assert (trajectory["answer"], len(trajectory["calls"])) == ("42", 5)
+
+
+def test_a_servers_error_cannot_act_on_the_terminal(call: Call, place: Workplace, capsys: pytest.CaptureFixture[str]):
+    with ScriptedServer(
+        scripts(analyzer=[{"status": 400, "message": "\x1b]0;evil\x07\x1b[2J\x1b[31m[bold]no"}])
+    ) as server:
+        place.write_config(server.url)
+        told = call("ask", QUESTION, "--json", status=2)
+    run = events(told)[-1]["id"]
+    shown = call("runs", "show", run)
+    assert "answered 400: [bold]no" in shown
+    assert "\x1b" not in shown
+    complain(json.loads(call("runs", "show", run, "--json"))["error"])
+    complained = capsys.readouterr().err
+    assert "answered 400: [bold]no" in complained
+    assert "\x1b" not in complained
 
 
 def test_fork_takes_another_way_from_a_turn(call: Call, asked: str, server: ScriptedServer):
