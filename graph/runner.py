@@ -51,7 +51,8 @@ class Runner:
     """None: nothing is kept."""
     cache: BaseCache[dict[str, object]] | None = None
     durability: Literal["async", "exit"] = "async"
-    """`exit` for rollouts, where a crash costs the rollouts under way."""
+    """`async`: a step's results survive a kill of the process. `exit` for rollouts, where a crash costs the rollouts
+    under way."""
 
     async def ask(
         self,
@@ -176,6 +177,12 @@ class Runner:
         )
 
     @property
+    def _durability(self) -> Literal["async", "sync", "exit"] | None:
+        if self.database is None:
+            return None
+        return "exit" if self.durability == "exit" else self.database.durability
+
+    @property
     def _room(self) -> int:
         return room_chars(self.context_tokens, max(model.config.max_tokens for model in self.models.values()))
 
@@ -224,7 +231,7 @@ class Runner:
             deadline=Deadline(setup.max_seconds - spent_seconds(state)),
             repeating=repeating,
             cache=self.cache,
-            settle=self.database.settle if self.database and self.durability == "async" else None,
+            settle=self.database.settle if self.database and self.durability != "exit" else None,
             on_event=on_event,
         )
         try:
@@ -233,7 +240,7 @@ class Runner:
                 self.address(run, setup.max_turns),
                 context=context,
                 stream_mode="values",
-                durability=self.durability if self.database else None,
+                durability=self._durability,
             )
             async for values in stream:
                 state = values

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import aiosqlite
 from filelock import AsyncFileLock, Timeout
@@ -42,12 +42,17 @@ class Database:
 
     async def settle(self) -> None:
         """Wait until everything that was given to the saver before is on disk."""
-        saver: Any = self.saver
-        if isinstance(saver, GroupCommitSaver):
-            await saver.settle()
-        else:
-            async with saver.lock:  # PostgreSQL's writes take it in order, and are committed when they let it go
-                pass
+        if isinstance(self.saver, GroupCommitSaver):
+            await self.saver.settle()
+
+    @property
+    def durability(self) -> Literal["async", "sync"]:
+        """When a step's checkpoint is written.
+
+        Ours for SQLite commits in the order of the steps, so that steps need not wait for it. PostgreSQL's may commit
+        what a step wrote before the checkpoint that it belongs to: a kill between them would lose it.
+        """
+        return "async" if isinstance(self.saver, GroupCommitSaver) else "sync"
 
     async def delete(self, run: str) -> None:
         """Remove a run with its checkpoints."""
