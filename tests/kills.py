@@ -124,7 +124,7 @@ def test_killed_at_any_time(seed, url, tmp_path: Path):
                 break
         else:
             done = killable.finish()
-            assert done.answer == "42"
+            assert done.answer == "42", done.error
             again = {hash_messages(body["messages"]) for body in server.requests[asked:]}
             assert not again & calls
             assert not set(killable.counts[noted:]) & notes
