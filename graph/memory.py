@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 from graph.records import Observation, Turn
+from graph.weight import weight
 
 _SHORTEST_RESULT = 200
 _REMEMBERED = 1_000
@@ -24,8 +25,16 @@ def cut(text: str, limit: int) -> str:
     return text[:head] + _NOTE.format(len(text) - head - tail) + text[len(text) - tail :]
 
 
+def cut_to_weight(text: str, limit: int) -> str:
+    """Return `text` within a weight of `limit`, as `cut` does."""
+    shorter = cut(text, limit)  # a character weighs at least 1
+    while shorter and (heavy := weight(shorter)) > limit:
+        shorter = cut(text, len(shorter) * limit // heavy * 19 // 20)
+    return shorter
+
+
 def render_memory(turns: Sequence[Turn], budget: int) -> str:
-    """Render the turns within `budget` characters.
+    """Render the turns within a weight of `budget` characters.
 
     Deterministic, and each turn's text stays the same as later turns are added for as long as all fits, so that a
     server's prefix cache holds. When it does not fit, results are cut, oldest first; when even that is too long, the
@@ -39,7 +48,7 @@ def render_memory(turns: Sequence[Turn], budget: int) -> str:
     for index in range(len(texts) - 1, -1, -1):
         number, turn = dropped + index + 1, turns[dropped + index]
         whole = _render_turn(number, turn, budget)
-        grown = len(whole) - len(texts[index])
+        grown = weight(whole) - weight(texts[index])
         if grown > room:
             parts = 2 * len(turn.observations) + len(turn.faults)
             texts[index] = _render_turn(number, turn, max(_SHORTEST_RESULT, _SHORTEST_RESULT + room // max(1, parts)))
@@ -48,7 +57,7 @@ def render_memory(turns: Sequence[Turn], budget: int) -> str:
         room -= grown
     if dropped:
         texts.insert(0, _dropped(dropped))
-    return cut("\n\n".join(texts), budget)
+    return cut_to_weight("\n\n".join(texts), budget)
 
 
 def _shortest(turns: Sequence[Turn], budget: int) -> list[str]:
@@ -57,7 +66,7 @@ def _shortest(turns: Sequence[Turn], budget: int) -> list[str]:
     length = -2
     for number in range(len(turns), 0, -1):
         text = _render_turn(number, turns[number - 1], _SHORTEST_RESULT)
-        length += len(text) + 2
+        length += weight(text) + 2
         if texts and length > budget:
             break
         texts.insert(0, text)
@@ -71,7 +80,7 @@ def _dropped(count: int) -> str:
 
 
 def _length(texts: Sequence[str]) -> int:
-    return sum(map(len, texts)) + 2 * (len(texts) - 1)
+    return sum(map(weight, texts)) + 2 * (len(texts) - 1)
 
 
 def _render_turn(number: int, turn: Turn, limit: int) -> str:
@@ -92,7 +101,7 @@ def _render_lines(number: int, turn: Turn, limit: int) -> str:
     if turn.plan:
         lines += [f"Sub-goal: {turn.plan.sub_goal}", f"Tool: {turn.plan.tool}"]
     lines += [line for result in turn.observations for line in _render_observation(result, limit)]
-    lines += [f"Error in {fault.module}: {cut(fault.message, limit)}" for fault in turn.faults]
+    lines += [f"Error in {fault.module}: {cut_to_weight(fault.message, limit)}" for fault in turn.faults]
     if turn.verdict and not turn.verdict.stop and turn.verdict.analysis:
         lines.append(f"Missing: {turn.verdict.analysis}")
     return "\n".join(lines)
@@ -104,4 +113,4 @@ def _render_observation(result: Observation, limit: int) -> list[str]:
         for value in result.arguments.values()
     )
     label = {"ok": "Result", "error": "Error", "timeout": "Timeout"}[result.status]
-    return [f"Call: {cut(arguments, min(limit, 600))}", f"{label}: {cut(result.content, limit)}"]
+    return [f"Call: {cut_to_weight(arguments, min(limit, 600))}", f"{label}: {cut_to_weight(result.content, limit)}"]

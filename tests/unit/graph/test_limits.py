@@ -11,7 +11,7 @@ def test_question_and_memory_fit_together():
     for context in (2048, 4096, 8192, 32_768):
         room = room_chars(context, 512)
         for length in (10, room // 2):
-            question = "q" * length
+            question = ("q " * length)[: length - 1] + "q"
             assert checked_question(question, room) == question
             assert length + memory_chars(room, question) <= max(room, 1500)
 
@@ -26,6 +26,6 @@ def test_questions_are_cleaned():
 
 def test_a_question_that_does_not_fit_names_the_limit():
     with pytest.raises(ConfigError, match="has 900 characters; these models take at most 500"):
-        checked_question("q" * 900, 1_000)
+        checked_question("q " * 449 + "qq", 1_000)
     with pytest.raises(ConfigError, match="is empty"):
         checked_question(" ", 1_000)

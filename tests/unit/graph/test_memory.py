@@ -1,10 +1,12 @@
 """The memory as text."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph.memory import cut, render_memory
 from graph.records import Command, Fault, Observation, Plan, Turn, Verdict
+from graph.weight import weight
 
 
 def make_turn(content: str = "42", *, status: str = "ok", missing: str | None = None, **arguments) -> Turn:
@@ -60,10 +62,10 @@ def test_a_long_result_is_cut_head_and_tail():
 
 
 def test_the_oldest_results_are_cut_first():
-    text = render_memory([make_turn("a" * 1500), make_turn("b" * 1500), make_turn("c" * 1500)], 3600)
-    assert text.count("c") >= 1500
-    assert text.count("b") >= 1500
-    assert 200 <= text.count("a") < 1500
+    text = render_memory([make_turn("a " * 750), make_turn("b " * 750), make_turn("c " * 750)], 3700)
+    assert text.count("c ") >= 749
+    assert text.count("b ") >= 749
+    assert 80 <= text.count("a ") < 750
 
 
 def test_turns_that_do_not_fit_are_counted():
@@ -114,3 +116,11 @@ def test_cut_never_exceeds_its_limit(text, limit):
     assert len(short) <= limit
     if len(text) <= limit:
         assert short == text
+
+
+@pytest.mark.parametrize("result", ["7" * 9000, "deadbeef0123" * 700, "首都" * 4000, "[1, 2.5], " * 900, "😀" * 4000])
+def test_what_takes_many_tokens_is_cut_to_fewer_characters(result):
+    """Case 39: a tokenizer spends a token on every digit, so a budget in characters alone would not hold."""
+    text = render_memory([make_turn(result), make_turn(result)], 4000)
+    assert weight(text) <= 4000
+    assert "characters left out" in text
