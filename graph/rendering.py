@@ -4,14 +4,15 @@ Nodes send them and traces render them again: prompts are never stored.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graph.memory import cut, render_memory
-from graph.prompt import Message, load_prompt
+from graph.prompt import Message, Prompt, load_prompt
 from graph.records import Exchange, Plan, QueryAnalysis, Turn
 from graph.state import FlowState, Setup, ToolDescription
 
+_FEWEST_EXAMPLES = 3
 _HISTORY_CHARS = 1_500
 _EXCHANGE_CHARS = 300
 
@@ -70,8 +71,35 @@ def _analyzer(state: FlowState) -> list[Message]:
     return [
         prompt.system({"tools": describe_tools(setup.tools)}),
         *prompt.examples(_names(setup)),
+        *_more_examples(prompt, setup, _analyzer_example),
         prompt.final(variables, variant="history" if request.history else None),
     ]
+
+
+def _more_examples(
+    prompt: Prompt, setup: Setup, make: Callable[[Prompt, ToolDescription, str], list[Message]]
+) -> list[Message]:
+    """Make up for examples that need tools which are not on offer, from the cards of those that are."""
+    wanted = _FEWEST_EXAMPLES - len(prompt.examples(_names(setup))) // 2
+    pairs = [(tool, example[0]) for tool in setup.tools for example in tool.examples]
+    # Each tool once before any of them twice.
+    pairs.sort(key=lambda pair: [example[0] for example in pair[0].examples].index(pair[1]))
+    return [message for tool, sub_goal in pairs[: max(0, wanted)] for message in make(prompt, tool, sub_goal)]
+
+
+def _analyzer_example(prompt: Prompt, tool: ToolDescription, sub_goal: str) -> list[Message]:
+    analysis = {"summary": sub_goal, "skills": "", "tools": [tool.name], "considerations": ""}
+    return [prompt.final({"question": sub_goal}), Message(role="assistant", content=_json(analysis))]
+
+
+def _planner_example(prompt: Prompt, tool: ToolDescription, sub_goal: str) -> list[Message]:
+    variables = {"question": sub_goal, "analysis": f"Useful tools: {tool.name}", "memory": render_memory([], 0)}
+    plan = {"justification": "The tool does this.", "context": "", "sub_goal": sub_goal, "tool": tool.name}
+    return [prompt.final(variables | {"turns_left": "10"}), Message(role="assistant", content=_json(plan))]
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _planner(state: FlowState, turn: int) -> list[Message]:
@@ -89,6 +117,7 @@ def _planner(state: FlowState, turn: int) -> list[Message]:
     return [
         prompt.system({"tools": describe_tools(setup.tools)}),
         *prompt.examples(_names(setup)),
+        *_more_examples(prompt, setup, _planner_example),
         prompt.final(variables),
     ]
 
@@ -124,7 +153,7 @@ def _executor_example(tool: ToolDescription, arguments: Mapping[str, Any]) -> Me
     if tool.code_argument:
         content = f"```python\n{arguments[tool.code_argument]}\n```"
     else:
-        content = json.dumps({"calls": [arguments]}, ensure_ascii=False)
+        content = _json({"calls": [arguments]})
     return Message(role="assistant", content=content)
 
 

@@ -1,12 +1,22 @@
 """The messages of every module's call."""
 
 import json
+from itertools import combinations
 
 import pytest
 
 from graph.records import Command, Exchange, Fault, Observation, Plan, QueryAnalysis, Turn, Verdict
 from graph.rendering import describe_arguments, messages_for, standalone_question
 from graph.state import FlowState, Request, Setup, ToolDescription
+from graph.tools import python, read_page, search_corpus, web_search, wikipedia
+from graph.tools.registry import Toolbox
+from graph.tools.settings import (
+    CorpusSettings,
+    PythonSettings,
+    ReadPageSettings,
+    WebSearchSettings,
+    WikipediaSettings,
+)
 
 NOTE = ToolDescription(
     name="note",
@@ -126,3 +136,26 @@ def test_arguments_on_one_line():
     expected = "a (integer/null, optional); b (any, optional); c (array, required)."
     assert describe_arguments(schema) == expected
     assert describe_arguments({}) == "none."
+
+
+BUILT_IN = Toolbox(
+    {
+        "python": python.build(PythonSettings()),
+        "search_corpus": search_corpus.build(CorpusSettings()),
+        "wikipedia": wikipedia.build(WikipediaSettings()),
+        "read_page": read_page.build(ReadPageSettings()),
+        "web_search": web_search.build(WebSearchSettings()),
+    }
+).describe()
+
+
+@pytest.mark.parametrize("role", ["analyzer", "planner"])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_whatever_tools_are_offered_there_are_examples_of_them(role, size):
+    for offered in combinations(BUILT_IN, size):
+        state = FlowState(request=Request(question="What?"), setup=Setup(tools=offered))
+        examples = [m["content"] for m in messages_for(role, state, 0) if m["role"] == "assistant"]
+        assert 2 <= len(examples) <= 5
+        names = {tool.name for tool in offered}
+        for example in map(json.loads, examples):
+            assert {example["tool"]} <= names if role == "planner" else set(example["tools"]) <= names
