@@ -1,8 +1,9 @@
-"""The flow against the same model's direct answer, on the 90 questions of the starter set.
+"""The flow against the same model's direct answers, on the 90 questions of the starter set.
 
     python benchmarks/starter.py --split held_out
 
-Prints accuracy with Wilson's 95 % interval for both, McNemar's exact test on the pairs, accuracy by kind, and every
+`direct` is the flow without turns: the generator answers at once, from its own prompt. `plain` is the bare question with
+a request to give only the final answer. Prints accuracy with Wilson's 95 % interval for both, McNemar's exact test on the pairs, accuracy by kind, and every
 failure. Answers are kept in the results file as they come; a second run with the same file asks only what is missing.
 """
 
@@ -24,33 +25,44 @@ from evals.score import Score
 from evals.scorers.exact import exact
 from evals.starter import load_starter
 from graph.config import load_config
+from graph.deadline import Deadline
+from graph.prompt import Message
 from graph.runner import Runner, open_runner
 
 TOOLS = ("python", "search_corpus", "generate")
 """The tools that need no network."""
+SYSTEMS = ["flow", "direct", "plain"]
 SETTINGS = ["models.default.seed=1", "budgets.max_turns=5"]
 """Fixed for both systems: the same run twice, and no long waits for questions that are lost. Other settings are the
 defaults."""
 
 
+async def ask_plainly(runner: Runner, sample: Sample, file: Path) -> None:
+    """Put the bare question to the generator's model and append the result."""
+    start = time.monotonic()
+    message = Message(role="user", content=f"{sample.question}\nGive only the final answer, nothing else.")
+    call = await runner.models["generator"].complete([message], schema=None, deadline=Deadline(300), turn=-1)
+    answer = call.text.strip()
+    write(file, sample, "plain", answer, {"seconds": round(time.monotonic() - start, 1)})
+
+
 async def ask(runner: Runner, sample: Sample, file: Path, system: str) -> None:
-    """Answer one sample and append the result."""
+    """Run one sample through the flow and append the result."""
     start = time.monotonic()
     trajectory = await runner.ask(sample.question, reference=sample.answers)
-    score = exact(trajectory.answer or "", sample.answers) if trajectory.error is None else None
-    row = {
-        "id": sample.id,
-        "system": system,
-        "kind": sample.kind,
-        "answer": trajectory.answer,
+    more = {
         "error": trajectory.error,
-        "value": score.value if score else None,
         "seconds": round(time.monotonic() - start, 1),
-        "turns": len(trajectory.turns),
         "stop": trajectory.stop,
         "tools": [turn.plan.tool if turn.plan else None for turn in trajectory.turns],
         "trajectory": trajectory.model_dump(mode="json"),
     }
+    write(file, sample, system, trajectory.answer, more)
+
+
+def write(file: Path, sample: Sample, system: str, answer: str | None, more: dict[str, Any]) -> None:
+    """Append a result."""
+    row = {"id": sample.id, "system": system, "kind": sample.kind, "answer": answer, **more}
     with file.open("a", encoding="utf-8") as out:
         out.write(json.dumps(row, ensure_ascii=False) + "\n")
 
@@ -64,7 +76,10 @@ async def answer_all(samples: list[Sample], file: Path, overrides: list[str], sy
         config = load_config(overrides=[*SETTINGS, *turns, *overrides]).config
         async with open_runner(config, tools=TOOLS) as runner:
             for sample in track(todo, f"{system}: {len(todo)} questions", console=Console(stderr=True)):
-                await ask(runner, sample, file, system)
+                if system == "plain":
+                    await ask_plainly(runner, sample, file)
+                else:
+                    await ask(runner, sample, file, system)
 
 
 def read(file: Path) -> list[dict[str, Any]]:
@@ -85,12 +100,13 @@ def show(samples: list[Sample], rows: list[dict[str, Any]], console: Console) ->
         of_kind = [[s for key, s in found.items() if by_id[key].kind == kind] for found in scores.values()]
         table.add_row(kind, *(f"{sum(s.value or 0 for s in part):g} of {len(part)}" for part in of_kind))
     console.print(table)
-    if {"flow", "direct"} <= scores.keys():
-        pair = compare(candidate=scores["flow"], baseline=scores["direct"])
-        console.print(
-            f"Only the flow right: {pair.only_candidate}; only the direct answer: {pair.only_baseline}; "
-            f"McNemar's exact test: p = {pair.p_value:.2g}"
-        )
+    for baseline in ("direct", "plain"):
+        if {"flow", baseline} <= scores.keys():
+            pair = compare(candidate=scores["flow"], baseline=scores[baseline])
+            console.print(
+                f"Only the flow right: {pair.only_candidate}; only {baseline}: {pair.only_baseline}; "
+                f"McNemar's exact test: p = {pair.p_value:.2g}"
+            )
     flow = [row for row in rows if row["system"] == "flow" and row["id"] in by_id]
     seconds = sorted(row["seconds"] for row in flow)
     if seconds:
@@ -112,7 +128,7 @@ def main() -> None:
     """Parse arguments, ask, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--split", choices=["tune", "held_out", "all"], default="all")
-    parser.add_argument("--systems", nargs="+", choices=["flow", "direct"], default=["flow", "direct"])
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
     parser.add_argument("--results", type=Path, default=Path("starter-results.jsonl"))
     parser.add_argument("--kinds", nargs="*", help="only these kinds of questions")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
