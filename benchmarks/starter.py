@@ -2,9 +2,10 @@
 
     python benchmarks/starter.py --split held_out
 
-`direct` is the flow without turns: the generator answers at once, from its own prompt. `plain` is the bare question with
-a request to give only the final answer. Prints accuracy with Wilson's 95 % interval for both, McNemar's exact test on the pairs, accuracy by kind, and every
-failure. Answers are kept in the results file as they come; a second run with the same file asks only what is missing.
+`direct` is the flow without turns: the generator answers at once, from its own prompt. `plain` is the bare question
+with a request to give only the final answer. Prints accuracy with Wilson's 95 % interval for each, McNemar's exact test
+on the pairs, accuracy by kind, and every failure of the flow. Answers are kept in the results file as they come; a
+second run with the same file asks only what is missing.
 """
 
 import argparse
