@@ -17,13 +17,16 @@ from graph.thought import after_thought
 
 T = TypeVar("T", bound=BaseModel)
 
-_ALIASES = {"toolname": "tool", "stopsignal": "stop", "finalanswer": "answer", "conclusion": "stop"}
+_ALIASES = {"toolname": "tool", "stopsignal": "stop", "finalanswer": "answer"}
+_THOUGHT = re.compile(r"<think(ing)?>.*?</think(?(1)ing)>", re.DOTALL)
 _ARGUMENTS = ("arguments", "args", "parameters", "input")
 """Where other formats for tool calls put what we call the call."""
 
 
 def parse(text: str, model: type[T]) -> T:
     """Return the `model` that `text` holds, as a JSON object (fenced or not, repaired if need be) or as labelled lines.
+
+    Of several objects that fit, the last counts: models repeat an earlier one before they write their own.
 
     Raises:
         FormatError: nothing in the text fits; the message names what is missing.
@@ -48,15 +51,16 @@ def parse_calls(text: str, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
         FormatError: nothing in the text fits.
     """
     properties = list(schema.get("properties", {}))
-    for body in dict.fromkeys((after_thought(text), text)):
-        bare: list[dict[str, Any]] = []
-        for found in _json_objects(body):
+    for body in _bodies(text):
+        for found in _latest(body):
             if "calls" in found and "calls" not in properties:
                 listed = found["calls"] if isinstance(found["calls"], list) else [found["calls"]]
                 calls = [_unwrap(call, properties) for call in listed if isinstance(call, dict)]
                 if len(calls) == len(listed):
                     return [plain_json(call) for call in calls]
-            elif set(call := _unwrap(found, properties)) & set(properties) and call not in bare:
+        bare: list[dict[str, Any]] = []
+        for found in _json_objects(body):
+            if set(call := _unwrap(found, properties)) & set(properties) and call not in bare:
                 bare.append(call)
         labelled = _labelled(body, properties)
         if bare or labelled:
@@ -76,32 +80,52 @@ def _unwrap(call: Mapping[str, Any], properties: Sequence[str]) -> dict[str, Any
     return dict(call)
 
 
+def _bodies(text: str) -> Iterator[str]:
+    """Yield what lies outside of thoughts, then what comes after the last, then the whole text."""
+    yield from dict.fromkeys((_THOUGHT.sub("", after_thought(text)), after_thought(text), text))
+
+
 def _objects(text: str, model: type[BaseModel]) -> Iterator[Mapping[str, Any]]:
-    """Yield the candidates in the order of trust: JSON objects, what they wrap, labelled lines."""
-    for body in dict.fromkeys((after_thought(text), text)):
-        found = list(_json_objects(body))
-        yield from found
-        yield from (inner for outer in found for inner in outer.values() if isinstance(inner, dict))
+    """Yield the candidates in the order of trust: JSON objects and what they wrap, the last first; labelled lines."""
+    for body in _bodies(text):
+        for outer in _latest(body):
+            yield outer
+            yield from (inner for inner in reversed(outer.values()) if isinstance(inner, dict))
         if labelled := _labelled(body, list(model.model_fields)):
             yield labelled
 
 
+def _latest(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a text, the last first; those found by repair before what lies within them."""
+    before, repaired, within = _sorted_objects(text)
+    for found in (repaired, within, before):
+        yield from reversed(found)
+
+
 def _json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a text. At the first brace that opens no valid object, repairing comes before what lies
-    within: a brace inside a broken object is part of a string as often as not."""
+    """Yield the objects of a text in their order."""
+    for found in _sorted_objects(text):
+        yield from found
+
+
+def _sorted_objects(text: str) -> tuple[list[dict[str, Any]], ...]:
+    """Return a text's objects: those before the first brace that opens no valid one, those that repair finds from there
+    on, and the valid ones after it. A brace inside a broken object is part of a string as often as not."""
     decoder = json.JSONDecoder(strict=False)
-    repaired = False
+    before: list[dict[str, Any]] = []
+    repaired: list[dict[str, Any]] | None = None
+    within: list[dict[str, Any]] = []
     at = text.find("{")
     while at >= 0:
         end = at + 1
         try:
             found, end = decoder.raw_decode(text, at)
-            yield found
+            (before if repaired is None else within).append(found)
         except (ValueError, RecursionError):
-            if not repaired:
-                yield from _repaired(text[at:])
-                repaired = True
+            if repaired is None:
+                repaired = list(_repaired(text[at:]))
         at = text.find("{", end)
+    return before, repaired or [], within
 
 
 def _repaired(text: str) -> Iterator[dict[str, Any]]:

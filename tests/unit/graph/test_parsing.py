@@ -63,6 +63,47 @@ def test_markup_in_a_value_is_left_alone(value, shape):
     assert parse(text, Plan).sub_goal == value
 
 
+OLD, NEW = json.dumps(PLAN | {"sub_goal": "old"}), json.dumps(PLAN | {"sub_goal": "new"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"The last result was {OLD}. My plan now: {NEW}",
+        f"```json\n{OLD}\n```\nmade no progress, so:\n```json\n{NEW}\n```",
+        f"The last result was {OLD}. My plan now: {NEW[:-1]},}}",
+        f"The last result was {OLD[:-1]},}}. My plan now: {NEW}",
+        f"Over {{1, 2}}, the last was {OLD}. My plan now: {NEW}",
+        f'The last result was {OLD}. My plan now: {{"plan": {NEW}}}',
+        f'{{"previous": {OLD}, "next": {NEW}}}',
+        f'The last result was {OLD}. My plan now: {NEW} It is not {{"sub_goal": "half"}}.',
+        f"The last result was {OLD}. My plan now: {NEW} with {{sub_goal}}.",
+        f"{NEW}\n<think>Not {OLD}</think>",
+        f"<think>{OLD}</think>\n{NEW}",
+    ],
+)
+def test_of_several_plans_the_last_outside_thoughts_counts(text):
+    assert parse(text, Plan).sub_goal == "new"
+
+
+@pytest.mark.parametrize(
+    ("text", "stop"),
+    [
+        ('I said {"stop": true}, which was wrong: {"stop": false}', False),
+        ('I said {"stop": true}, which was wrong: {"verdict": {"stop": false}}', False),
+        ('I said {"stop": false}; now {"stop": true} and not {"stop": "maybe"}', True),
+        ('{"stop": false}<think>{"stop": true}</think>', False),
+    ],
+)
+def test_of_several_verdicts_the_last_valid_one_counts(text, stop):
+    assert parse(text, Verdict).stop is stop
+
+
+def test_of_several_lists_of_calls_the_last_counts():
+    text = 'Last time: {"calls": [{"text": "old"}]}. Now: {"calls": [{"text": "a"}, {"text": "b"}]}'
+    assert parse_calls(text, SCHEMA) == [{"text": "a"}, {"text": "b"}]
+
+
 @given(sub_goal=TEXT.filter(str.strip), context=TEXT)
 def test_any_text_survives_json_and_a_fence(sub_goal, context):
     plan = {"context": context, "sub_goal": sub_goal, "tool": "python"}
@@ -98,6 +139,7 @@ def test_no_text_breaks_the_readers(text):
         "Do not continue; the answer is complete. Stop.",
         "Stop: not yet",
         "Conclusion: STOP",
+        "Conclusion: true",
         '{"stop": null}',
         '{"stop": "maybe"}',
         '{"analysis": "stop"}',
