@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -109,7 +110,7 @@ class Runner:
         state: FlowState = snapshot.values  # type: ignore[assignment]
         if "setup" not in state:
             return await self._start_over(run, on_event)
-        if not snapshot.next:
+        if not snapshot.tasks:  # `next` leaves out tasks whose results are there but not yet in a checkpoint
             return await self._end_late(run, state, on_event)
         missing = [tool.name for tool in state["setup"].tools if tool.name not in self.toolbox.tools]
         if missing:
@@ -205,7 +206,7 @@ class Runner:
 
     async def _note_end(self, status: Status, trajectory: Trajectory) -> None:
         if self.database:
-            await self.database.settle()
+            await self.database.settle(trajectory.id)
             await self.database.runs.finish(trajectory.id, status, trajectory, error=trajectory.error)
 
     @staticmethod
@@ -231,7 +232,7 @@ class Runner:
             deadline=Deadline(setup.max_seconds - spent_seconds(state)),
             repeating=repeating,
             cache=self.cache,
-            settle=self.database.settle if self.database and self.durability != "exit" else None,
+            settle=partial(self.database.settle, run) if self.database and self.durability != "exit" else None,
             on_event=on_event,
         )
         try:

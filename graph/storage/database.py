@@ -7,7 +7,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -40,10 +40,15 @@ class Database:
     saver: BaseCheckpointSaver[Any]
     runs: RunStore
 
-    async def settle(self) -> None:
-        """Wait until everything that was given to the saver before is on disk."""
+    async def settle(self, run: str) -> None:
+        """Wait until everything of a run that was given to the saver before is on disk.
+
+        Raises:
+            sqlite3.Error: the database refuses it.
+            StorageError: likewise, for another reason.
+        """
         if isinstance(self.saver, GroupCommitSaver):
-            await self.saver.settle()
+            await self.saver.settle(run)
 
     @property
     def durability(self) -> Literal["async", "sync"]:
@@ -93,8 +98,13 @@ async def _open_sqlite(path: Path) -> AsyncIterator[Database]:
                 await saver.setup()
                 await runs.create()
             await connection.execute("PRAGMA synchronous=NORMAL")
-            yield Database(saver, runs)
-            await saver.settle()
+            try:
+                yield Database(saver, runs)
+            except BaseException:
+                with suppress(sqlite3.Error, StorageError):  # what ended the block says more
+                    await saver.close()
+                raise
+            await saver.close()
     except (sqlite3.Error, SQLAlchemyError) as error:
         raise StorageError(_sqlite_sentence(path, error)) from error
     finally:

@@ -48,13 +48,23 @@ class GroupCommitSaver(AsyncSqliteSaver):
         # An object of its own, as LangGraph works with copies of the saver.
         self._commits = GroupCommit(connection, self.lock)
 
-    async def settle(self) -> None:
-        """Wait until everything that was taken before is committed.
+    async def settle(self, run: str) -> None:
+        """Wait until everything of a run that was taken before is committed.
 
         Raises:
             sqlite3.Error: the database refuses it.
+            StorageError: likewise, for another reason.
         """
-        await self._commits.settle()
+        await self._commits.settle(run)
+
+    async def close(self) -> None:
+        """Commit what waits; before the connection is closed.
+
+        Raises:
+            sqlite3.Error: the database refuses what a run wrote that does not know yet.
+            StorageError: likewise, for another reason.
+        """
+        await self._commits.close()
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - the library's signature
         """Return the version after `current`, in an order that text keeps: versions are most of a checkpoint."""
@@ -72,7 +82,9 @@ class GroupCommitSaver(AsyncSqliteSaver):
         kind, data = self.serde.dumps_typed(checkpoint)
         about = json.dumps(get_checkpoint_metadata(config, metadata), ensure_ascii=False).encode("utf-8", "ignore")
         thread, namespace, parent = str(where["thread_id"]), where["checkpoint_ns"], where.get("checkpoint_id")
-        await self._commits.take(_CHECKPOINT, [(thread, namespace, checkpoint["id"], parent, kind, data, about)])
+        await self._commits.take(
+            thread, _CHECKPOINT, [(thread, namespace, checkpoint["id"], parent, kind, data, about)]
+        )
         saved = {"thread_id": where["thread_id"], "checkpoint_ns": namespace, "checkpoint_id": checkpoint["id"]}
         return {"configurable": saved}
 
@@ -87,11 +99,11 @@ class GroupCommitSaver(AsyncSqliteSaver):
             for index, (channel, value) in enumerate(writes)
         ]
         special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
-        await self._commits.take(_REPLACE if special else _IGNORE, rows)
+        await self._commits.take(address[0], _REPLACE if special else _IGNORE, rows)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Read a checkpoint."""
-        await self.settle()
+        await self.settle(_run(config))
         return await super().aget_tuple(config)
 
     async def alist(
@@ -103,7 +115,7 @@ class GroupCommitSaver(AsyncSqliteSaver):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Read checkpoints, newest first."""
-        await self.settle()
+        await (self._commits.settle_all() if config is None else self.settle(_run(config)))
         async for found in super().alist(config, filter=filter, before=before, limit=limit):
             yield found
 
@@ -111,10 +123,14 @@ class GroupCommitSaver(AsyncSqliteSaver):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Read the writes from which channels are rebuilt."""
-        await self.settle()
+        await self.settle(_run(config))
         return await super().aget_delta_channel_history(config=config, channels=channels)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Remove a run's checkpoints."""
-        await self.settle()
+        await self._commits.forget(thread_id)
         await super().adelete_thread(thread_id)
+
+
+def _run(config: RunnableConfig) -> str:
+    return str(config["configurable"]["thread_id"])

@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 
 from graph.errors import ConfigError, StorageError
 from graph.storage.database import open_database
@@ -79,3 +80,18 @@ async def test_postgresql_that_does_not_answer():
             pass
     assert "planted" not in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+async def test_what_waits_is_committed_when_the_block_fails(tmp_path):
+    file = str(tmp_path / "runs.db")
+    saved: RunnableConfig = {"configurable": {"thread_id": "run-1", "checkpoint_ns": "", "checkpoint_id": "1"}}
+
+    async def write() -> None:
+        async with open_database(file) as database:
+            await database.saver.aput_writes(saved, [("answer", "42")], "task")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await write()
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT thread_id, channel FROM writes").fetchall() == [("run-1", "answer")]
