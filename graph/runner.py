@@ -1,15 +1,12 @@
 """Runs questions through the flow: opened once, used for many, alone or side by side."""
 
 import asyncio
-import hashlib
-import math
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from typing import Any, Literal
 
 import uuid_utils
@@ -18,19 +15,20 @@ from langgraph.cache.base import BaseCache
 from langgraph.types import StateSnapshot
 from sqlalchemy.exc import SQLAlchemyError
 
-from graph.config import ROLES, FlowConfig, Role
+from graph.config import FlowConfig, Role
 from graph.context import Context
 from graph.deadline import Deadline
 from graph.errors import AgentFlowError, ConfigError, StorageError
 from graph.events import Event, EventKind
 from graph.flow import Flow, build_flow, recursion_limit
-from graph.limits import checked_question, memory_chars, room_chars
+from graph.limits import checked_question
 from graph.models.client import RoleModel
-from graph.prompt import load_prompt
 from graph.records import Exchange, StopReason
+from graph.run_setup import make_setup, question_room
 from graph.snapshot import read_snapshot
 from graph.state import FlowInput, FlowState, Request, Setup
 from graph.storage.database import Database
+from graph.storage.owner import drive
 from graph.storage.runs import Status
 from graph.tools.registry import Toolbox
 from graph.trace import Trajectory, project, spent_seconds
@@ -92,67 +90,73 @@ class Runner:
             tags=tuple(tags),
             created=round(time.time(), 3),
         )
-        await self._note_start(run, request)
-        return await self._begin(run, request, on_event)
+        with drive(run):
+            await self._note_start(run, request)
+            return await self._begin(run, request, on_event)
 
     async def _begin(self, run: str, request: Request, on_event: OnEvent | None) -> Trajectory:
         self._emit(on_event, run, request.question, resumed=False)
         state = FlowInput(request=request, setup=self.setup(request.question))
         return await self._drive(run, state, {"request": request, "setup": state["setup"]}, on_event)
 
-    async def resume(self, run: str, *, on_event: OnEvent | None = None) -> Trajectory:
+    async def resume(self, run: str, *, on_event: OnEvent | None = None, force: bool = False) -> Trajectory:
         """Go on with an interrupted or failed run, without repeating what was committed.
 
+        Models are those in force now; budgets and tools stay those that the run was started with.
+
+        Args:
+            run: its id.
+            on_event: called with each event as it happens.
+            force: also when a process of another machine or container drove it, and may still do so.
+
         Raises:
-            ConfigError: there is no such run, it has ended, or it used a tool that is not there now.
+            ConfigError: there is no such run, it has ended, still goes on, or used a tool that is not there now.
+            StorageError: what is stored of it is damaged, or cannot be read or written.
         """
+        with drive(run):
+            return await self._go_on(run, on_event, force=force)
+
+    async def _go_on(self, run: str, on_event: OnEvent | None, *, force: bool) -> Trajectory:
         snapshot = await self.snapshot(run)
         state: FlowState = snapshot.values  # type: ignore[assignment]
         if "setup" not in state:
-            return await self._start_over(run, on_event)
+            return await self._start_over(run, on_event, force=force)
         if not snapshot.tasks:  # `next` leaves out tasks whose results are there but not yet in a checkpoint
-            return await self._end_late(run, state, on_event)
+            return await self._end_late(run, state, on_event, force=force)
         missing = [tool.name for tool in state["setup"].tools if tool.name not in self.toolbox.tools]
         if missing:
             raise ConfigError(f"The run {run} was offered {', '.join(missing)}, which cannot be used now.")
         if self.database:
-            await self.database.runs.resume(run)
+            await self.database.runs.resume(run, force=force)
         self._emit(on_event, run, state["request"].question, resumed=True)
         # The tools may also have been started when the step before them was done, but not yet its checkpoint.
         started = any(t.name == "tools" or (t.name == "executor" and t.result is not None) for t in snapshot.tasks)
         return await self._drive(run, None, state, on_event, repeating=len(state["turns"]) - 1 if started else None)
 
-    async def _end_late(self, run: str, state: FlowState, on_event: OnEvent | None) -> Trajectory:
+    async def _end_late(self, run: str, state: FlowState, on_event: OnEvent | None, *, force: bool) -> Trajectory:
         """Note the end of a run whose process ended after its last step, before that was noted."""
         row = await self.database.runs.get(run) if self.database else None
         if self.database is None or row is None or row.status == "finished":
             raise ConfigError(f"The run {run} has ended ({state.get('stop')}): nothing is left to resume.")
-        await self.database.runs.resume(run)
+        await self.database.runs.resume(run, force=force)
         self._emit(on_event, run, state["request"].question, resumed=True)
         return await self._end(run, state, on_event, None)
 
-    async def _start_over(self, run: str, on_event: OnEvent | None) -> Trajectory:
+    async def _start_over(self, run: str, on_event: OnEvent | None, *, force: bool) -> Trajectory:
         """Run a question whose process ended before the first checkpoint: nothing is there to be repeated."""
-        row = await self.database.runs.get(run) if self.database else None
-        if self.database is None or row is None or row.id != run:
+        request = await self.database.runs.request(run) if self.database else None
+        if self.database is None or request is None:
             raise ConfigError(f"There is no run {run}.")
-        request = Request(
-            question=row.question,
-            history=await self._history(row.conversation, before=row.created),
-            conversation=row.conversation,
-            parent=row.parent,
-            tags=tuple(row.tags),
-            created=round(row.created, 3),
-        )
-        await self.database.runs.resume(run)
+        await self.database.runs.resume(run, force=force)
         return await self._begin(run, request, on_event)
 
     async def drive_fork(self, run: str, *, on_event: OnEvent | None = None) -> Trajectory:
         """Run a trajectory that `graph.fork` has laid out."""
-        state: FlowState = (await self.snapshot(run)).values  # type: ignore[assignment]
-        await self._note_start(run, state["request"])
-        self._emit(on_event, run, state["request"].question, resumed=False)
-        return await self._drive(run, None, state, on_event)
+        with drive(run):
+            state: FlowState = (await self.snapshot(run)).values  # type: ignore[assignment]
+            await self._note_start(run, state["request"])
+            self._emit(on_event, run, state["request"].question, resumed=False)
+            return await self._drive(run, None, state, on_event)
 
     async def snapshot(self, run: str) -> StateSnapshot:
         """Return the latest checkpoint of a run; without values where there is none.
@@ -164,18 +168,7 @@ class Runner:
 
     def setup(self, question: str = "") -> Setup:
         """Return what a new run of `question` is started with."""
-        config, budgets = self.config, self.config.budgets
-        return Setup(
-            tools=self.toolbox.describe(),
-            max_turns=budgets.max_turns if self.toolbox.tools else 0,  # a turn takes a tool
-            max_seconds=budgets.max_seconds,
-            max_tokens=budgets.max_tokens,
-            memory_chars=budgets.memory_chars or memory_chars(self._room, question),
-            models={role: model.config.model_dump(mode="json") for role, model in self.models.items()},
-            prompts={role: load_prompt(role).digest for role in ROLES},
-            config_hash=hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:16],
-            versions={name: version(name) for name in ("agentflow", "langgraph", "langchain-core")},
-        )
+        return make_setup(self.config, self.models, self.toolbox, room=self._room, question=question)
 
     @property
     def _durability(self) -> Literal["async", "sync", "exit"] | None:
@@ -185,13 +178,13 @@ class Runner:
 
     @property
     def _room(self) -> int:
-        return room_chars(self.context_tokens, max(model.config.max_tokens for model in self.models.values()))
+        return question_room(self.models, self.context_tokens)
 
-    async def _history(self, conversation: str | None, *, before: float = math.inf) -> tuple[Exchange, ...]:
+    async def _history(self, conversation: str | None) -> tuple[Exchange, ...]:
         if conversation is None or self.database is None:
             return ()
         rows = await self.database.runs.conversation(conversation)
-        return tuple(Exchange(question=row.question, answer=row.answer or "") for row in rows if row.created < before)
+        return tuple(Exchange(question=row.question, answer=row.answer or "") for row in rows)
 
     def address(self, run: str, max_turns: int | None = None) -> RunnableConfig:
         """Return LangGraph's address of a run."""
@@ -200,9 +193,7 @@ class Runner:
 
     async def _note_start(self, run: str, request: Request) -> None:
         if self.database:
-            await self.database.runs.start(
-                run, request.question, conversation=request.conversation, parent=request.parent, tags=request.tags
-            )
+            await self.database.runs.start(run, request)
 
     async def _note_end(self, status: Status, trajectory: Trajectory) -> None:
         if self.database:

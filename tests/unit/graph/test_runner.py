@@ -466,3 +466,24 @@ async def test_listeners_that_look_empty_are_listened_to(counting):
         assert not events
         await ask(server, events=events)
     assert events
+
+
+@pytest.mark.parametrize("last", ["analyzer", "planner", "executor", "verifier"])
+async def test_a_run_killed_between_a_result_and_its_checkpoint_goes_on(last, counting, tmp_path):
+    """The latest checkpoint's only task has its result: the run has not ended."""
+    file = str(tmp_path / "runs.db")
+    following = {"analyzer": "planner", "planner": "executor", "executor": "verifier", "verifier": "generator"}[last]
+    with ScriptedServer(scripts(**{following: [{"status": 400}, *scripts()[following]]})) as server:
+        failed = await ask(server, database=file)
+        with sqlite3.connect(file) as connection:
+            newest = "(SELECT max(checkpoint_id) FROM checkpoints)"
+            step = {"executor": 2}.get(last, 1)  # the tools' step follows the executor's
+            for _ in range(step):
+                connection.execute(f"DELETE FROM writes WHERE checkpoint_id = {newest}")
+                connection.execute(f"DELETE FROM checkpoints WHERE checkpoint_id = {newest}")
+        asked = len(server.requests)
+        async with open_flow(server, file) as runner:
+            done = await runner.resume(failed.id)
+    assert (done.stop, done.answer) == (StopReason.VERIFIED, "42")
+    assert server.roles[asked] == following
+    assert done.turns[0].observations[0].repeated is (last == "executor")
