@@ -2,24 +2,23 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from agentflow.console.text import clean
 from agentflow.options import ConfigFile, Overrides, settings
+from graph.secret_names import names_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from graph.config import LoadedConfig
 
 app = typer.Typer(no_args_is_help=True, help="The settings in force.")
 
-_SECRET_NAME = re.compile(r"(?:^|[_\-.])(?:key|token|secret|password|passwd|authorization|cookie)$", re.IGNORECASE)
-_SECRET_TABLE = re.compile(r"^tools\.mcp\.[^.]+\.(?:env|headers)\.")
+_SECRET_TABLE = re.compile(r"^tools\.mcp\..+?\.(?:env|headers)\.")
 _PASSWORD_IN_URL = re.compile(r"(://[^/@\s:]*):[^/@\s]*@")
-_KEY_IN_URL = re.compile(r"([?&][\w-]*(?:key|token|secret|password)=)[^&\"\s]+", re.IGNORECASE)
+_NAMED = re.compile(r"(?P<start>(?:^|[?&\s])(?P<name>[\w-]+)=)[^&\"\s]+")
 _HIDDEN = "(hidden)"
 
 
@@ -30,7 +29,7 @@ def show(context: typer.Context, config_file: ConfigFile = None, overrides: Over
         print(clean(_line(path, value, source)))
 
 
-def _settings(loaded: "LoadedConfig") -> "Iterator[tuple[str, Any, str]]":
+def _settings(loaded: "LoadedConfig") -> Iterator[tuple[str, Any, str]]:
     """Yield path, value and source; a role's model settings as they are in force, with what it takes from others."""
     from graph.config import ROLES, leaves
 
@@ -57,8 +56,27 @@ def _via(path: str, role: str) -> str:
 def _line(path: str, value: Any, source: str) -> str:
     if value is None:
         return f"# {path} is not set"
-    if value not in ("", [], {}) and (_SECRET_NAME.search(path) or _SECRET_TABLE.match(path)):
+    if value not in ("", [], {}) and (names_secret(path.rpartition(".")[2]) or _SECRET_TABLE.match(path)):
         value = _HIDDEN
-    text = json.dumps(value, ensure_ascii=False)
-    text = _KEY_IN_URL.sub(rf"\1{_HIDDEN}", _PASSWORD_IN_URL.sub(rf"\1:{_HIDDEN}@", text))
-    return f"{path} = {text}  # {source}"
+    return f"{path} = {json.dumps(_shown(value), ensure_ascii=False)}  # {source}"
+
+
+def _shown(value: Any) -> Any:
+    """Hide passwords and keys in addresses, after flags that name one, and in tables within lists."""
+    if isinstance(value, str):
+        text = _PASSWORD_IN_URL.sub(rf"\1:{_HIDDEN}@", value)
+        return _NAMED.sub(lambda m: f"{m['start']}{_HIDDEN}" if names_secret(m["name"]) else m[0], text)
+    if isinstance(value, dict):
+        return {name: _HIDDEN if names_secret(name) else _shown(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [
+            _HIDDEN if _is_flag(before) else _shown(item) for before, item in zip([None, *value], value, strict=False)
+        ]
+    return value
+
+
+def _is_flag(item: Any) -> bool:
+    """Whether an argument names a key that comes in the next one, as `--api-key` and `-H` do."""
+    if not isinstance(item, str) or not item.startswith("-") or "=" in item:
+        return False
+    return item in {"-H", "--header"} or names_secret(item)

@@ -4,13 +4,13 @@ Keys are never part of it: a role names the environment variable that holds its 
 """
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -18,19 +18,20 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from graph.engine.settings import LocalSettings
 from graph.errors import ConfigError
+from graph.secret_names import address_holds_secret, secret_within
 from graph.tools.settings import ToolsSettings
+from graph.variables import PREFIX, check_variables
 
 Role = Literal["analyzer", "planner", "executor", "verifier", "generator", "generate"]
 ROLES: tuple[Role, ...] = ("analyzer", "planner", "executor", "verifier", "generator", "generate")
 """The five modules and the `generate` tool, each with a model of its own."""
-
 
 _HIDDEN = "hidden_input"
 """Type of an error whose input may be a key, and is not repeated."""
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class ModelConfig(_Table):
@@ -55,7 +56,7 @@ class ModelConfig(_Table):
     """Further attempts after a timeout, a lost connection, or status 408, 409, 429 or 5xx."""
     seed: int | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
-    """Further fields of the request body, as the server takes them."""
+    """Further fields of the request body, as the server takes them; no keys, as they are stored with every run."""
 
     @field_validator("api_key_env")
     @classmethod
@@ -67,8 +68,19 @@ class ModelConfig(_Table):
     @field_validator("base_url")
     @classmethod
     def _holds_no_key(cls, value: str | None) -> str | None:
-        if value is not None and "@" in urlsplit(value).netloc:
+        try:
+            holds = value is not None and address_holds_secret(value)
+        except ValueError as error:
+            raise PydanticCustomError(_HIDDEN, "it is no address") from error
+        if holds:
             raise PydanticCustomError(_HIDDEN, "an address holds no key: name its variable in api_key_env")
+        return value
+
+    @field_validator("extra")
+    @classmethod
+    def _names_no_key(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if name := secret_within(value):
+            raise PydanticCustomError(_HIDDEN, "{name} holds a key: name its variable in api_key_env", {"name": name})
         return value
 
     @property
@@ -118,12 +130,17 @@ class StorageConfig(_Table):
     url: str = ".agentflow/runs.db"
     """A file for SQLite, or `postgresql://…`."""
 
+    @field_validator("url")
+    @classmethod
+    def _at_home(cls, value: str) -> str:
+        return os.path.expanduser(value)
+
 
 class FlowConfig(BaseSettings):
     """Everything that agentflow.toml may say."""
 
     model_config = SettingsConfigDict(
-        env_prefix="AGENTFLOW_", env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
     )
 
     models: ModelsConfig = ModelsConfig()
@@ -180,9 +197,12 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Load
         _merge(merged, layer)
         sources |= dict.fromkeys((".".join(key) for key, _ in _leaves(layer)), source)
     try:
-        return LoadedConfig(FlowConfig(**merged), sources)
+        config = FlowConfig(**merged)
     except ValidationError as error:
         raise ConfigError(_sentence(error, sources)) from error
+    keys = {config.models.of(role).api_key_env for role in ROLES}
+    check_variables([path for path, _ in leaves(config)], {key for key in keys if key})
+    return LoadedConfig(config, sources)
 
 
 def leaves(config: BaseModel) -> Iterator[tuple[str, Any]]:
@@ -193,7 +213,7 @@ def leaves(config: BaseModel) -> Iterator[tuple[str, Any]]:
 
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise ConfigError(f"There is no configuration file {file}: create it, or leave out --config.") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class LocalSettings(BaseModel):
     """The embedded engine. Engines whose model, threads or context differ run side by side."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     model: str = Field("1.5b", min_length=1)
     """`1.5b` or `0.5b` (Qwen2.5-Coder-Instruct, fetched by `agentflow setup`), or the path of a GGUF file."""

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class PythonSettings(_Settings):
@@ -32,7 +32,7 @@ class WebSearchSettings(_Settings):
 
 
 class WikipediaSettings(_Settings):
-    """Wikipedia through langchain-community's wrapper."""
+    """Wikipedia, through the `wikipedia` package."""
 
     language: str = "en"
     top_pages: int = Field(3, ge=1, le=10)
@@ -68,7 +68,7 @@ class ToolsSettings(_Settings):
     mcp: dict[str, dict[str, object]] = Field(default_factory=dict)
     """MCP servers by name, as langchain-mcp-adapters takes them (`transport`, `command`, `args`, `url`, …)."""
     cache: bool = False
-    """Keep results on disk by (tool, version, arguments)."""
+    """Keep results on disk by (tool, version, arguments), for as long as the tool's card says."""
     python: PythonSettings = PythonSettings()
     web_search: WebSearchSettings = WebSearchSettings()
     wikipedia: WikipediaSettings = WikipediaSettings()

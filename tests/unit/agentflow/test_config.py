@@ -21,6 +21,9 @@ def test_no_secret_is_shown(call: Call, place: Workplace, monkeypatch: pytest.Mo
         'tools.mcp.files.env.ANYTHING="s3cret"',
         'tools.mcp.files.headers.Authorization="Bearer s3cret"',
         'tools.mcp.web.url="https://mcp.test/sse?api_key=s3cret&x=1"',
+        'tools.mcp.local.args=["serve", "--api-key", "s3cret", "--port", "80", "--token=s3cret", "API_KEY=s3cret"]',
+        'tools.mcp.remote.args=["-H", "Authorization: Bearer s3cret", "https://mcp.test/?access_token=s3cret"]',
+        'tools.mcp.remote.env={KIND = "s3cret"}',
         "storage.url=postgresql://user:s3cret@db.test/runs",
     ]
     monkeypatch.setenv("TAVILY_API_KEY", "s3cret")
@@ -29,3 +32,6 @@ def test_no_secret_is_shown(call: Call, place: Workplace, monkeypatch: pytest.Mo
     assert 'storage.url = "postgresql://user:(hidden)@db.test/runs"  # --set' in output
     assert 'tools.mcp.web.url = "https://mcp.test/sse?api_key=(hidden)&x=1"  # --set' in output
     assert "models.planner.max_tokens = 512" in output
+    shown = '["serve", "--api-key", "(hidden)", "--port", "80", "--token=(hidden)", "API_KEY=(hidden)"]'
+    assert f"tools.mcp.local.args = {shown}  # --set" in output
+    assert 'tools.mcp.remote.env.KIND = "(hidden)"  # --set' in output

@@ -74,8 +74,9 @@ def test_lists_from_the_environment_are_json(monkeypatch):
     assert load_config().config.tools.enabled == ("python",)
 
 
-def test_other_variables_of_ours_are_no_settings(monkeypatch):
-    monkeypatch.setenv("AGENTFLOW_CACHE_DIR", "/somewhere")
+@pytest.mark.parametrize("name", ["CACHE_DIR", "CONTACT", "DEBUG", "VLLM_PYTHON"])
+def test_other_variables_of_ours_are_no_settings(monkeypatch, name):
+    monkeypatch.setenv(f"AGENTFLOW_{name}", "/somewhere")
     assert load_config().config == FlowConfig()
 
 
@@ -115,6 +116,91 @@ def test_a_key_inside_an_address_is_refused_and_not_repeated():
     with pytest.raises(ConfigError, match=r"base_url .*api_key_env") as raised:
         load_config(overrides=["models.default.base_url=http://user:planted@127.0.0.1/v1"])
     assert "planted" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://models.test/v1?api_key=planted",
+        "https://models.test/v1?x=1&access-token=planted",
+        "user:planted@models.test/v1",
+        "http://user:planted@[x/v1",
+    ],
+)
+def test_a_key_anywhere_in_an_address_is_refused_and_not_repeated(url):
+    with pytest.raises(ConfigError, match=r"base_url \(--set\) does not fit: .*address") as raised:
+        load_config(overrides=[f"models.default.base_url={url}"])
+    assert "planted" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        '{api_key = "planted"}',
+        '{openai_api_key = "planted"}',
+        '{apiKey = "planted"}',
+        '{default_headers = {Authorization = "Bearer planted"}}',
+        '{default_headers = {"X-Auth-Token" = "planted"}}',
+        '{extra_body = {clients = [{"client_secret" = "planted"}]}}',
+        '{password = "planted"}',
+        '{proxy = "http://me:planted@proxy.test"}',
+    ],
+)
+def test_a_key_among_further_fields_is_refused_and_not_repeated(tmp_path, extra):
+    write(tmp_path, f"[models.default]\nextra = {extra}\n")
+    with pytest.raises(ConfigError, match=r"default.extra in agentflow.toml .*variable in api_key_env") as raised:
+        load_config()
+    assert "planted" not in str(raised.value)
+
+
+def test_fields_that_only_sound_like_keys_are_taken(tmp_path):
+    extra = {"prompt_cache_key": "runs", "return_token_ids": True, "eos_token": "</s>", "stop_token_ids": [1], "k": "a"}
+    taken = ModelsConfig.model_validate({"planner": {"extra": extra}}).of("planner").extra
+    assert taken == extra
+
+
+@pytest.mark.parametrize("key", ["budgets.max_seconds", "models.planner.timeout", "local.idle_seconds"])
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_numbers_are_finite(key, value):
+    with pytest.raises(ConfigError, match=rf"{key} \(--set\) does not fit: .*(finite|greater than)"):
+        load_config(overrides=[f"{key}={value}"])
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "agentflow.toml").write_bytes(b"\xef\xbb\xbf[budgets]\nmax_turns = 3\n")
+    assert load_config().config.budgets.max_turns == 3
+
+
+def test_the_home_directory_is_meant_by_a_tilde(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load_config(overrides=["storage.url=~/runs.db"]).config.storage.url == str(tmp_path / "runs.db")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("AGENTFLOW_BUDGET__MAX_TURNS", "AGENTFLOW_BUDGETS__MAX_TURNS"),
+        ("AGENTFLOW_BUDGETS_MAX_TURNS", "AGENTFLOW_BUDGETS__MAX_TURNS"),
+        ("agentflow_budget__max_turns", "AGENTFLOW_BUDGETS__MAX_TURNS"),
+        ("AGENTFLOW_MODEL__PLANNER__TOP_P", "AGENTFLOW_MODELS__PLANNER__TOP_P"),
+        ("AGENTFLOW_CACHEDIR", "AGENTFLOW_CACHE_DIR"),
+    ],
+)
+def test_a_misspelt_variable_is_an_error(monkeypatch, name, meant):
+    monkeypatch.setenv(name, "3")
+    with pytest.raises(ConfigError, match=rf"no setting for the variable {name}: did you mean {meant}\?"):
+        load_config()
+
+
+def test_a_variable_that_resembles_none_is_an_error_that_says_what_they_look_like(monkeypatch):
+    monkeypatch.setenv("AGENTFLOW_X", "3")
+    with pytest.raises(ConfigError, match="variable AGENTFLOW_X: write AGENTFLOW_TABLE__SETTING, or unset it"):
+        load_config()
+
+
+def test_a_key_may_be_in_a_variable_with_our_prefix(monkeypatch):
+    monkeypatch.setenv("AGENTFLOW_PLANNER_KEY", "x")
+    assert load_config(overrides=["models.planner.api_key_env=AGENTFLOW_PLANNER_KEY"])
 
 
 def test_files_that_cannot_be_read(tmp_path):
