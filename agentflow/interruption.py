@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
+from graph.daemon_threads import DaemonThreads
+
 T = TypeVar("T")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -37,6 +39,8 @@ def run_stoppable(work: Callable[[], Coroutine[Any, Any, T]], *, last_words: Cal
     async def main() -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
+        # Nor does a finished run wait for the threads in which a user's tool may hang.
+        loop.set_default_executor(DaemonThreads())
 
         def stop(number: int, _frame: FrameType | None) -> None:
             if received:

@@ -1,5 +1,7 @@
 """A real MCP server on standard input and output: a tool that works, one that fails and one without arguments."""
 
+import os
+
 from mcp.server.fastmcp import FastMCP
 
 server = FastMCP("test", log_level="ERROR")
@@ -21,6 +23,12 @@ def refuse(reason: str) -> str:
 def ping() -> str:
     """Say that the server is there."""
     return "pong"
+
+
+@server.tool()
+def end() -> str:
+    """End the server without an answer."""
+    os._exit(3)
 
 
 if __name__ == "__main__":

@@ -50,4 +50,8 @@ def broken() -> StructuredTool:
     raise RuntimeError("it has no engine")
 
 
+def leave() -> StructuredTool:
+    raise SystemExit(3)
+
+
 not_a_tool = 42

@@ -17,10 +17,11 @@ from graph.deadline import OutOfTimeError
 from graph.errors import ToolError
 from graph.events import EventKind
 from graph.memory import cut
-from graph.plain import plain_json, plain_text
+from graph.plain import plain_error, plain_json, plain_text
 from graph.records import Observation
 from graph.state import FlowUpdate
 from graph.tools.card import ToolCard
+from graph.tools.containment import EscapedError, invoke, is_the_users
 from graph.tools.scope import ToolScope, current_scope
 
 _CACHE_NAMESPACE = ("agentflow", "tools")
@@ -68,7 +69,10 @@ async def _observe(task: ToolTask, context: Context) -> Observation:
     try:
         arguments, note = fit_arguments(tool, task["arguments"])
     except ToolError as error:
-        return Observation(tool=tool.name, arguments=task["arguments"], status="error", content=str(error))
+        return Observation(tool=tool.name, arguments=task["arguments"], status="error", content=plain_text(str(error)))
+    except BaseException as error:  # noqa: BLE001 - a user's schema may hold validators that raise anything
+        outcome = _failure(tool, card, error)
+        return Observation(tool=tool.name, arguments=task["arguments"], **outcome)
     key = _cache_key(tool.name, card, arguments)
     if context.cache and card.cacheable and (hit := (await context.cache.aget([key])).get(key)):
         try:
@@ -86,30 +90,51 @@ async def _observe(task: ToolTask, context: Context) -> Observation:
         **outcome,
     )
     if context.cache and card.cacheable and observation.status == "ok":
-        await context.cache.aset({key: (observation.model_dump(mode="json", exclude={"repeated"}), None)})
+        kept = observation.model_dump(mode="json", exclude={"repeated"})
+        await context.cache.aset({key: (kept, card.cache_seconds)})
     return observation
 
 
 async def _run(tool: BaseTool, card: ToolCard, arguments: dict[str, Any], context: Context) -> dict[str, Any]:
     """Return status, content and artifact of one call within its time."""
     limit = min(card.timeout, context.deadline.left())
+    task = asyncio.current_task()
+    assert task is not None
+    cancellations = task.cancelling()
     try:
         async with asyncio.timeout(limit) as scope:
-            message = await tool.ainvoke({"type": "tool_call", "name": tool.name, "args": arguments, "id": "call"})
-    except (ToolError, ToolException) as error:
-        return {"status": "error", "content": cut(plain_text(str(error)), card.max_output)}
-    except Exception as error:  # noqa: BLE001 - a user's tool may raise anything; the planner sees it and goes on
-        if isinstance(error, OutOfTimeError) or (isinstance(error, TimeoutError) and scope.expired()):
+            message = await invoke(tool, {"type": "tool_call", "name": tool.name, "args": arguments, "id": "call"})
+        return _result(tool, card, message)
+    except BaseException as error:  # a user's tool may raise anything; the planner sees it and goes on
+        if task.cancelling() > cancellations:
+            raise asyncio.CancelledError from error  # the run is stopped, whatever the tool made of that
+        if isinstance(error, OutOfTimeError) or scope.expired():
             whose = "the tool's limit" if limit == card.timeout else "all that was left to the run"
             return {"status": "timeout", "content": f"{tool.name} was stopped after {limit:.3g} s, {whose}."}
-        problem = f"{tool.name} failed: {type(error).__name__}: {error}".removesuffix(": ")
-        return {"status": "error", "content": cut(plain_text(problem), card.max_output)}
-    assert isinstance(message, ToolMessage)
+        return _failure(tool, card, error)
+
+
+def _result(tool: BaseTool, card: ToolCard, message: Any) -> dict[str, Any]:
+    if not isinstance(message, ToolMessage):
+        kind = type(message).__name__
+        raise ToolError(f"{tool.name} returned a {kind}, which cannot be used here: a tool returns text or JSON.")
     content = cut(plain_text(message.text), card.max_output)
     artifact = plain_json(message.artifact) if isinstance(message.artifact, dict) else {}
     status = "error" if message.status == "error" or artifact.get("failed") else "ok"
     status = "timeout" if artifact.get("timed_out") else status
     return {"status": status, "content": content or "(no output)", "artifact": artifact or None}
+
+
+def _failure(tool: BaseTool, card: ToolCard, error: BaseException) -> dict[str, Any]:
+    """Return what the planner is told of an exception, unless that is the user's Ctrl-C."""
+    if is_the_users(error):
+        raise error
+    if isinstance(error, EscapedError):
+        error = error.error
+    problem = plain_error(error)
+    if not isinstance(error, ToolError | ToolException):
+        problem = f"{tool.name} failed: {type(error).__name__}: {problem}".removesuffix(": ")
+    return {"status": "error", "content": cut(problem, card.max_output)}
 
 
 def fit_arguments(tool: BaseTool, given: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:

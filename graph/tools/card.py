@@ -3,7 +3,7 @@
 from typing import Any
 
 from langchain_core.tools import BaseTool
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class ToolExample(BaseModel):
@@ -36,6 +36,8 @@ class ToolCard(BaseModel):
     """Part of the result cache's key: raised when the same arguments may give another result."""
     cacheable: bool = True
     """False for a tool whose calls have effects or whose result changes from call to call."""
+    cache_seconds: int | None = Field(None, gt=0)
+    """Seconds for which a cached result is used; None for always, as for a tool that computes."""
 
 
 class AgentTool(BaseTool):

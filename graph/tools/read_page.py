@@ -119,6 +119,7 @@ def build(settings: ReadPageSettings) -> ReadPageTool:
             ),
         ),
         timeout=settings.timeout + 2,  # the tool itself ends at settings.timeout, with a better message
+        cache_seconds=86_400,  # what the web says changes
         max_output=_BUDGET + 1_000,
     )
     return ReadPageTool(card=card, settings=settings)

@@ -5,22 +5,28 @@ import hashlib
 import importlib
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import anyio
 import httpx
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema
 from pydantic import BaseModel
 
-from graph.errors import ConfigError
+from graph.errors import ConfigError, ToolError
 from graph.models.client import RoleModel
+from graph.plain import plain_error
 from graph.state import ToolDescription
 from graph.tools.card import AgentTool, ToolCard
+from graph.tools.containment import contain
 from graph.tools.settings import ToolsSettings
+
+if TYPE_CHECKING:
+    from langchain_mcp_adapters.interceptors import MCPToolCallRequest, MCPToolCallResult
 
 _BUILT_IN = {
     "python": "graph.tools.python",
@@ -43,6 +49,10 @@ class Toolbox:
     """By name, in the order of the prompts."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Enabled tools that cannot be offered now, with the reason."""
+
+    def __post_init__(self) -> None:
+        for tool in self.tools.values():
+            contain(tool)
 
     def card(self, name: str) -> ToolCard:
         """Return a tool's card."""
@@ -175,8 +185,9 @@ def _load_custom(address: str) -> BaseTool:
         loaded: Any = getattr(importlib.import_module(module_name), attribute)
         if callable(loaded) and not isinstance(loaded, BaseTool):
             loaded = loaded()
-    except Exception as error:  # a user's module may raise anything
-        raise ConfigError(f"The custom tool {address!r} cannot be loaded: {type(error).__name__}: {error}.") from error
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
+        why = f"{type(error).__name__}: {plain_error(error)}".removesuffix(": ")
+        raise ConfigError(f"The custom tool {address!r} cannot be loaded: {why}.") from error
     if not isinstance(loaded, BaseTool):
         raise ConfigError(
             f"{address!r} is {type(loaded).__name__}, not a LangChain tool or a callable that returns one."
@@ -193,10 +204,25 @@ async def _open_mcp(stack: AsyncExitStack, name: str, connection: Mapping[str, o
         client = MultiServerMCPClient({name: dict(connection)})  # type: ignore[dict-item]
         async with asyncio.timeout(_MCP_START_SECONDS):
             session = await stack.enter_async_context(client.session(name))
-            return await load_mcp_tools(session)
+            return await load_mcp_tools(session, tool_interceptors=[_tell_end], server_name=name)
     except (OSError, ValueError, TypeError, McpError, httpx.HTTPError, ExceptionGroup) as error:
         reason = _first_reason(error)
         raise ConfigError(f"The MCP server {name!r} does not start: {reason}.") from error
+
+
+async def _tell_end(
+    request: "MCPToolCallRequest", handler: "Callable[[MCPToolCallRequest], Awaitable[MCPToolCallResult]]"
+) -> "MCPToolCallResult":
+    """Say in a sentence that a server has ended, during this call or before it."""
+    from mcp.shared.exceptions import McpError  # loaded by now: there is a server
+    from mcp.types import CONNECTION_CLOSED
+
+    try:
+        return await handler(request)
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError, McpError) as error:
+        if isinstance(error, McpError) and error.error.code != CONNECTION_CLOSED:
+            raise
+        raise ToolError(f"The MCP server {request.server_name} has ended: use another tool.") from error
 
 
 def _first_reason(error: Exception) -> str:

@@ -132,6 +132,7 @@ def build(settings: WebSearchSettings) -> WebSearchTool:
             ),
         ),
         timeout=settings.timeout + 2,  # the tool itself ends at settings.timeout, with a better message
+        cache_seconds=86_400,  # what the web says changes
         max_output=20 * (_SNIPPET + 300),
     )
     return WebSearchTool(card=card, settings=settings)

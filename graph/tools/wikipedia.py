@@ -166,6 +166,7 @@ def build(settings: WikipediaSettings) -> WikipediaTool:
             ToolExample(sub_goal="Find where Ada Lovelace was born", arguments={"query": "Ada Lovelace birthplace"}),
         ),
         timeout=settings.timeout + 2,  # the tool itself ends at settings.timeout, with a better message
+        cache_seconds=86_400,  # what the web says changes
         max_output=6_000,
     )
     return WikipediaTool(card=card, settings=settings)

@@ -129,6 +129,56 @@ def test_a_tool_that_never_gives_way_does_not_keep_ctrl_c_waiting(tmp_path: Path
     assert json.loads(place.call("runs", "list", "--json"))["status"] == "interrupted"
 
 
+HANGING_TOOL = """
+import asyncio, time
+from pathlib import Path
+from langchain_core.tools import StructuredTool
+from graph.tools.card import ToolCard
+
+def hang(text: str) -> str:
+    Path("began").touch()
+    time.sleep(3600)
+    return text
+
+async def hang_elsewhere(text: str) -> str:
+    return await asyncio.to_thread(hang, text)
+
+async def leave(text: str) -> str:
+    raise SystemExit(3)
+
+def make(**functions):
+    card = ToolCard(limits="", best_practice="", timeout=1)
+    return StructuredTool.from_function(name="count_calls", description="Hangs.", metadata={"card": card}, **functions)
+
+sync, elsewhere, leaving = make(func=hang), make(coroutine=hang_elsewhere), make(coroutine=leave)
+patient = make(func=hang)
+patient.metadata = {"card": ToolCard(limits="", best_practice="", timeout=3600)}
+"""
+"""Sleeps for an hour in a thread."""
+
+
+@pytest.mark.parametrize(("name", "status"), [("sync", "timeout"), ("elsewhere", "timeout"), ("leaving", "error")])
+def test_a_tool_that_hangs_or_leaves_keeps_no_answer_back(tmp_path: Path, name: str, status: str):
+    (tmp_path / "hanging.py").write_text(HANGING_TOOL)
+    with ScriptedServer(scripts()) as server:
+        place = Workplace(tmp_path, server.url)
+        done = place.run("ask", "What?", "--json", "--set", f'tools.custom=["hanging:{name}"]')
+    assert done.returncode == 0, done.stderr
+    assert events(done.stdout)[-1]["answer"] == "42"
+    assert [event["status"] for event in events(done.stdout) if event["event"] == "observation"] == [status]
+
+
+def test_a_tool_that_hangs_in_a_thread_does_not_keep_ctrl_c_waiting(tmp_path: Path):
+    (tmp_path / "hanging.py").write_text(HANGING_TOOL)
+    with ScriptedServer(scripts()) as server:
+        place = Workplace(tmp_path, server.url)
+        process = place.start("ask", "What?", "--set", 'tools.custom=["hanging:patient"]')
+        wait_for((tmp_path / "began").exists, "the tool never began")
+        returned, _out, err = stop(process, signal.SIGINT)
+    assert returned == 130, err
+    assert "agentflow runs resume" in err
+
+
 @pytest.mark.parametrize("where", ["model", "tool"])
 def test_killed_and_resumed_without_repeating_what_was_committed(tmp_path: Path, where: str):
     changes: dict[str, Any] = {"planner": [SLOW, plan()]} if where == "model" else {}

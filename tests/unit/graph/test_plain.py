@@ -1,5 +1,6 @@
 """Text and JSON that every store takes."""
 
+import enum
 import json
 import math
 
@@ -33,6 +34,39 @@ def test_what_json_cannot_hold_becomes_text():
 
 def test_a_number_of_ten_thousand_digits():
     assert plain_json(10**10_000).startswith("0x")
+
+
+def test_what_holds_itself_is_finite():
+    ring: list = [1]
+    ring.append(ring)
+    plain = plain_json({"ring": ring})
+    assert plain["ring"][0] == 1
+    assert "left out" in plain["ring"][1]
+
+
+def test_what_is_nested_too_deeply_or_too_large_is_cut():
+    deep: list = []
+    for _ in range(5000):
+        deep = [deep]
+    assert "left out" in json.dumps(plain_json(deep))
+    bush: list = ["leaf"]
+    for _ in range(60):
+        bush = [bush, bush]  # 2**60 leaves
+    assert len(json.dumps(plain_json(bush))) < 20_000_000
+    assert len(plain_json(list(range(300_000)))) <= 100_001
+
+
+def test_objects_that_cannot_be_looked_at():
+    class Shy:
+        def __str__(self):
+            raise SystemExit(3)
+
+    class Level(enum.IntEnum):
+        HIGH = 3
+
+    plain = plain_json({"shy": Shy(), Shy(): 1, "level": Level.HIGH})
+    assert plain["shy"] == "(Shy that cannot be shown as text)"
+    assert type(plain["level"]) is int
 
 
 JSON = st.recursive(

@@ -1,12 +1,17 @@
 """One call of a tool, and everything that can go wrong in it (case 6)."""
 
 import asyncio
+import subprocess
+import sys
+import threading
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
-from pydantic import BaseModel, ConfigDict, Field
+from langgraph.types import Command
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from graph.context import Context
 from graph.deadline import Deadline
@@ -15,6 +20,8 @@ from graph.nodes.tools import ToolTask, fit_arguments, tools
 from graph.records import Observation
 from graph.tools.card import ToolCard
 from graph.tools.registry import Toolbox
+
+REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 class Args(BaseModel):
@@ -158,6 +165,135 @@ async def test_whatever_a_tool_raises_is_an_observation(error, content):
     observation = await observe(make_tool(fail))
     assert observation.status == "error"
     assert observation.content.startswith(content)
+
+
+class UntoldError(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(4)
+
+
+ENDS = [
+    (lambda: SystemExit(3), "tool failed: SystemExit: 3"),
+    (lambda: KeyboardInterrupt(), "tool failed: KeyboardInterrupt"),
+    (lambda: asyncio.CancelledError(), "tool failed: CancelledError"),
+    (lambda: GeneratorExit(), "tool failed: GeneratorExit"),
+    (lambda: BaseExceptionGroup("two", [SystemExit(1), ValueError()]), "tool failed: BaseExceptionGroup: two"),
+    (lambda: UntoldError(), "tool failed: UntoldError: (UntoldError that cannot be shown as text)"),
+]
+
+
+@pytest.mark.parametrize(("make", "content"), ENDS)
+async def test_what_would_end_the_process_is_an_observation(make, content):
+    async def fail() -> str:
+        await asyncio.sleep(0)
+        raise make()
+
+    observation = await observe(make_tool(fail))
+    assert (observation.status, observation.content.startswith(content)) == ("error", True), observation.content
+
+
+@pytest.mark.parametrize(("make", "content"), [*ENDS, (lambda: StopIteration(2), "tool failed: StopIteration: 2")])
+async def test_and_so_it_is_in_a_synchronous_tool(make, content):
+    def fail() -> str:
+        raise make()
+
+    class Own(BaseTool):
+        name: str = "tool"
+        description: str = "d"
+
+        def _run(self) -> str:
+            return fail()
+
+    for tool in (StructuredTool.from_function(fail, name="tool", description="d"), Own()):
+        observation = await observe(tool)
+        assert (observation.status, observation.content.startswith(content)) == ("error", True), observation.content
+
+
+async def test_a_validator_that_raises_anything_is_an_observation():
+    def refuse(_value: str) -> str:
+        raise SystemExit(3)
+
+    class Strict(BaseModel):
+        text: Annotated[str, AfterValidator(refuse)]
+
+    tool = StructuredTool.from_function(coroutine=echo, name="tool", description="d", args_schema=Strict)
+    observation = await observe(tool, text="a")
+    assert (observation.status, observation.content) == ("error", "tool failed: SystemExit: 3")
+
+
+async def test_a_command_for_another_graph_is_an_observation():
+    async def give() -> Any:
+        return Command(goto="elsewhere")
+
+    observation = await observe(make_tool(give))
+    assert observation.status == "error"
+    assert observation.content.startswith("tool returned a Command, which cannot be used here")
+
+
+async def test_an_artifact_that_holds_itself():
+    async def give() -> Any:
+        artifact: dict[str, Any] = {"n": 1}
+        artifact |= {"again": artifact, "twice": [artifact]}
+        return "text", artifact
+
+    observation = await observe(make_tool(give, response_format="content_and_artifact"))
+    assert (observation.status, observation.content, observation.artifact["n"]) == ("ok", "text", 1)
+    Observation.model_validate_json(observation.model_dump_json())
+
+
+async def test_a_synchronous_tool_that_hangs_is_left_behind():
+    hung, release = threading.Event(), threading.Event()
+
+    def hang() -> str:
+        hung.set()
+        release.wait(60)
+        return "never"
+
+    card = ToolCard(limits="", best_practice="", timeout=0.2)
+    tool = StructuredTool.from_function(hang, name="tool", description="d", metadata={"card": card})
+    assert (await observe(tool)).status == "timeout"
+    assert hung.is_set()
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "agentflow-worker")
+    release.set()
+
+
+async def test_a_tool_that_objects_to_being_stopped_is_stopped():
+    async def object_() -> str:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            raise ValueError("no") from None
+        return "never"
+
+    observation = await observe(make_tool(object_, card=ToolCard(limits="", best_practice="", timeout=0.2)))
+    assert observation.status == "timeout"
+    task = asyncio.create_task(observe(make_tool(object_)))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+CTRL_C = """
+import asyncio, os, signal
+from langchain_core.tools import StructuredTool
+from tests.unit.graph.nodes.test_tools import make_tool, observe
+
+async def interrupted() -> str:
+    os.kill(os.getpid(), signal.SIGINT)
+    return "went on"
+
+loop = asyncio.new_event_loop()
+try:
+    loop.run_until_complete(observe(make_tool(interrupted)))
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+def test_a_real_ctrl_c_stops_at_once_where_python_handles_it():
+    done = subprocess.run([sys.executable, "-c", CTRL_C], capture_output=True, text=True, cwd=REPOSITORY, timeout=60)
+    assert done.stdout == "stopped\n", done.stderr
 
 
 async def test_the_tools_own_limit_is_enforced_and_named():

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from graph.errors import StorageError
+from graph.tools import python, read_page, web_search, wikipedia
 from graph.tools.cache import open_cache
 from graph.tools.card import ToolCard
+from graph.tools.settings import PythonSettings, ReadPageSettings, WebSearchSettings, WikipediaSettings
 from tests.fakes import STOP, ScriptedServer, command, plan
 from tests.flows import open_flow, scripts
 
@@ -83,6 +85,31 @@ async def test_another_version_asks_again(counting, cached_tool, monkeypatch):
     monkeypatch.setattr(cached_tool, "metadata", {"card": ToolCard(limits="", best_practice="", version="2")})
     (second,) = await ask({"text": "a"})
     assert not second.cached
+
+
+async def test_a_result_is_asked_again_when_its_time_is_up(counting, cached_tool, monkeypatch, tmp_path):
+    for seconds, lasting in ((3600, True), (None, False)):
+        card = ToolCard(limits="", best_practice="", cache_seconds=seconds, version=str(seconds))
+        monkeypatch.setattr(cached_tool, "metadata", {"card": card})
+        await ask({"text": "a"})
+        with sqlite3.connect(tmp_path / "cache" / "tools.db") as connection:
+            (expiring,) = connection.execute("SELECT count(*) FROM cache WHERE expiry IS NOT NULL").fetchone()
+            connection.execute("UPDATE cache SET expiry = expiry - 3601")  # an hour passes
+        assert bool(expiring) == lasting
+        (second,) = await ask({"text": "a"})
+        assert second.cached != lasting
+        with sqlite3.connect(tmp_path / "cache" / "tools.db") as connection:
+            connection.execute("DELETE FROM cache")
+
+
+def test_what_the_web_says_is_kept_for_a_day():
+    web = (
+        web_search.build(WebSearchSettings()),
+        read_page.build(ReadPageSettings()),
+        wikipedia.build(WikipediaSettings()),
+    )
+    assert {tool.card.cache_seconds for tool in web} == {86_400}
+    assert python.build(PythonSettings()).card.cache_seconds is None
 
 
 async def test_two_processes_share_it(tmp_path):

@@ -10,7 +10,7 @@ from graph.corpus.index import build_index
 from graph.errors import ConfigError
 from graph.tools.registry import argument_schema, open_toolbox
 from graph.tools.settings import ToolsSettings
-from tests.fakes import ScriptedServer, command, plan
+from tests.fakes import STOP, ScriptedServer, command, plan
 from tests.flows import open_flow, scripts
 
 SERVER = {
@@ -79,6 +79,7 @@ def test_an_argument_may_be_called_title():
         ("tests.own_tools:nothing", "cannot be loaded: AttributeError"),
         ("tests.own_tools:not_a_tool", "is int, not a LangChain tool"),
         ("tests.own_tools:broken", "cannot be loaded: RuntimeError: it has no engine"),
+        ("tests.own_tools:leave", "cannot be loaded: SystemExit: 3"),
         ("builtins:list", "is list, not a LangChain tool"),
         (":greet", "cannot be loaded|must be written"),
         ("tests.own_tools:", "cannot be loaded|must be written"),
@@ -155,6 +156,18 @@ async def test_an_mcp_servers_tools_in_a_run(counting):
     assert done.answer == "42"
     schema = server.of("executor")[0]["response_format"]["json_schema"]["schema"]["properties"]["calls"]["items"]
     assert schema["properties"]["times"] == {"type": "integer", "default": 1}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # pipes of a server that ended by itself
+async def test_an_mcp_server_that_ends_is_named_in_that_call_and_in_later_ones():
+    replies = scripts(
+        planner=[plan("end"), plan("ping")], executor=['{"calls": [{}]}'] * 2, verifier=['{"stop": false}', STOP]
+    )
+    with ScriptedServer(replies) as server:
+        async with open_flow(server, tools={"enabled": [], "custom": [], "mcp": {"test": SERVER}}) as runner:
+            done = await runner.ask("What is 40 + 2?")
+    seen = [(o.tool, o.status, o.content) for turn in done.turns for o in turn.observations]
+    assert seen == [(name, "error", "The MCP server test has ended: use another tool.") for name in ("end", "ping")]
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # pipes of a server that ended by itself
