@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="List, show, resume, fork and delete runs.")
 
+Force = Annotated[
+    bool, typer.Option("--force", help="Also when another machine or container drove it, and may still do so.")
+]
 Status = Literal["running", "interrupted", "finished", "failed", "cancelled"]
 _MANY = 100_000
 
@@ -89,6 +92,7 @@ def show(
 def resume(
     context: typer.Context,
     run: RunId,
+    force: Force = False,
     as_json: AsJson = False,
     no_stream: NoStream = False,
     verbose: Verbose = False,
@@ -104,7 +108,7 @@ def resume(
         raise ConfigError(f"The run {row.id} has ended ({row.stop}): ask again, or fork it from one of its turns.")
 
     async def work(runner: "Runner", on_event: "Callable[[Event], None]") -> "Trajectory":
-        return await runner.resume(row.id, on_event=on_event)
+        return await runner.resume(row.id, on_event=on_event, force=force)
 
     show_run(config, View(as_json=as_json, stream=not no_stream, verbose=verbose), work, question=row.question)
 
@@ -142,17 +146,18 @@ def delete(
     context: typer.Context,
     run: RunId,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Force = False,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
 ) -> None:
     """Delete a run with everything it left."""
     from agentflow.console.text import one_line, shorten
     from graph.errors import ConfigError
+    from graph.storage.runs import refuse_busy
 
     config = settings(context, config_file, overrides).config
     row = asyncio.run(_row(config, run))
-    if row.status == "running" and not row.interrupted:
-        raise ConfigError(f"The run {row.id} still goes on: stop it first.")
+    refuse_busy(row, force=force)
     if not yes:
         if sys.stdin is None or not sys.stdin.isatty():
             raise ConfigError("Nothing was deleted: add --yes, as there is no terminal to ask on.")

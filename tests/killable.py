@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
@@ -26,8 +27,11 @@ class Address:
         self.url, self.models = url, ("test-model",)
 
 
-def drive(database: str, url: str, directory: str, run: str | None) -> None:
-    """Ask, or resume `run`; note the run's id as soon as there is one, and its trajectory at the end."""
+def drive(database: str, url: str, directory: str, run: str | None, die_at: str | None) -> None:
+    """Ask, or resume `run`; note the run's id as soon as there is one, and its trajectory at the end.
+
+    With `die_at` it kills itself at the first event of that kind.
+    """
     place = Path(directory)
     os.environ["COUNTING_FILE"] = str(place / "counts.txt")
 
@@ -36,12 +40,14 @@ def drive(database: str, url: str, directory: str, run: str | None) -> None:
         async with open_flow(server, database) as runner:
             if run is not None:
                 return await runner.resume(run)
-            return await runner.ask("What is 40 + 2?", on_event=note)
+            return await runner.ask("What is 40 + 2?", group="g", reference=("42",), on_event=note)
 
     def note(event) -> None:
         if event.kind == "run":
             (place / "run.tmp").write_text(event.data["id"])
             (place / "run.tmp").rename(place / "run.txt")
+        if event.kind == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     done = asyncio.run(go())
     (place / "done.json").write_text(done.model_dump_json())
@@ -64,9 +70,10 @@ class Killable:
         """What the tool noted, in order."""
         return (self.directory / "counts.txt").read_text().split()
 
-    def start(self) -> BaseProcess:
+    def start(self, die_at: str | None = None) -> BaseProcess:
         """Ask, or go on where there is a run."""
-        process = processes.Process(target=drive, args=(self.database, self.server.url, str(self.directory), self.run))
+        given = self.database, self.server.url, str(self.directory), self.run, die_at
+        process = processes.Process(target=drive, args=given)
         process.start()
         return process
 
@@ -80,6 +87,12 @@ class Killable:
         time.sleep(after)
         process.kill()
         process.join()
+
+    def die_at(self, kind: str) -> None:
+        """Start, and have the process kill itself at an event, before it does anything more."""
+        process = self.start(kind)
+        process.join(_SECONDS)
+        assert process.exitcode == -signal.SIGKILL
 
     def finish(self) -> Trajectory:
         """Go on to the end."""

@@ -8,8 +8,9 @@ from multiprocessing.synchronize import Barrier
 
 import pytest
 
-from graph.errors import StorageError
+from graph.errors import ConfigError, StorageError
 from graph.records import Observation, Plan, StopReason, Turn
+from graph.state import Request
 from graph.storage.database import open_database
 from graph.trace import Trajectory
 from tests.fakes import GO_ON, ScriptedServer, answer, command, plan
@@ -44,7 +45,7 @@ def make_trajectory(run: str, *, answer: str = "42") -> Trajectory:
 
 
 async def start(database, run: str, question: str = "q", *, conversation: str | None = None) -> None:
-    await database.runs.start(run, question, conversation=conversation, parent=None, tags=["a", "b"])
+    await database.runs.start(run, Request(question=question, conversation=conversation, tags=("a", "b")))
 
 
 async def test_a_run_is_listed_from_its_start(url):
@@ -83,7 +84,7 @@ async def test_beginnings_of_ids(url):
         assert (await database.runs.get("b_")).id == "b_1"
         assert await database.runs.get("c") is None
         assert await database.runs.get("%") is None
-        with pytest.raises(StorageError, match="Several runs begin with 'ab'"):
+        with pytest.raises(ConfigError, match="Several runs begin with 'ab'"):
             await database.runs.get("ab")
 
 

@@ -6,52 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import (
-    JSON,
-    Column,
-    Float,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    delete,
-    desc,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import delete, desc, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from graph.errors import ConfigError, StorageError
+from graph.state import Request
 from graph.storage.compression import compress, decompress
-from graph.storage.owner import is_gone, this_process
+from graph.storage.owner import host_name, is_elsewhere, is_gone, process_id, this_process
+from graph.storage.run_table import RUNS, TABLE_VERSION, create_table
 from graph.trace import Trajectory
 
 Status = Literal["running", "finished", "failed", "cancelled"]
-
-_METADATA = MetaData()
-RUNS = Table(
-    "runs",
-    _METADATA,
-    Column("id", String(36), primary_key=True),
-    Column("conversation", String(64), index=True),
-    Column("parent", String(36)),
-    Column("question", Text, nullable=False),
-    Column("status", String(16), nullable=False, index=True),
-    Column("stop", String(16)),
-    Column("answer", Text),
-    Column("turns", Integer),
-    Column("seconds", Float),
-    Column("error", Text),
-    Column("owner", Text),
-    Column("tags", JSON, nullable=False),
-    Column("created", Float, nullable=False, index=True),
-    Column("updated", Float, nullable=False),
-    Column("trajectory", LargeBinary),
-)
 
 
 @dataclass(frozen=True)
@@ -92,21 +58,30 @@ class RunStore:
         self._explain = explain
 
     async def create(self) -> None:
-        """Create the table where it is missing."""
-        async with self._engine.begin() as connection:
-            await connection.run_sync(_METADATA.create_all)
+        """Create the table where it is missing.
 
-    async def start(
-        self, run: str, question: str, *, conversation: str | None, parent: str | None, tags: Sequence[str]
-    ) -> None:
+        Raises:
+            StorageError: there is one of another version.
+        """
+        async with self._engine.begin() as connection:
+            found = await connection.run_sync(create_table)
+        if found != TABLE_VERSION:
+            raise StorageError(
+                f"The runs in {self._engine.url.database} were written by another version of AgentFlow (table {found}, "
+                f"not {TABLE_VERSION}): export what you need with the release that wrote them, then move the database "
+                "away, or change storage.url."
+            )
+
+    async def start(self, run: str, request: Request) -> None:
         """Note that a run has started, before its first call."""
         now = time.time()
         row = {
             "id": run,
-            "question": question,
-            "conversation": conversation,
-            "parent": parent,
-            "tags": list(tags),
+            "question": request.question,
+            "request": request.model_dump_json(),
+            "conversation": request.conversation,
+            "parent": request.parent,
+            "tags": list(request.tags),
             "status": "running",
             "owner": this_process(),
             "created": now,
@@ -114,8 +89,24 @@ class RunStore:
         }
         await self._write(insert(RUNS).values(row))
 
-    async def resume(self, run: str) -> None:
+    async def request(self, run: str) -> Request | None:
+        """Return what was asked; None where there is no such run.
+
+        Raises:
+            StorageError: it is damaged.
+        """
+        rows = await self._read(select(RUNS.c.request).where(RUNS.c.id == run))
+        try:
+            return Request.model_validate_json(rows[0]["request"]) if rows else None
+        except ValueError as error:
+            raise StorageError(f"The row of the run {run} is damaged: delete the run.") from error
+
+    async def resume(self, run: str, *, force: bool = False) -> None:
         """Note that a run goes on in this process.
+
+        Args:
+            run: its id.
+            force: also when it was driven by another machine or container, which may still do so.
 
         Raises:
             ConfigError: it still goes on in another one.
@@ -123,12 +114,15 @@ class RunStore:
         row = await self.get(run)
         if row is None:
             return
-        busy = row.status == "running" and row.owner != this_process() and not row.interrupted
+        if row.owner != this_process():
+            refuse_busy(row, force=force)
         values = {"status": "running", "error": None, "owner": this_process(), "updated": time.time()}
         # Of two that resume it at once, one claims it.
         seen = RUNS.c.id == row.id, RUNS.c.owner.is_not_distinct_from(row.owner), RUNS.c.updated == row.updated
-        if busy or not await self._write(update(RUNS).where(*seen).values(values)):
-            raise ConfigError(f"The run {run} still goes on in another process: stop that one, or wait for its end.")
+        if not await self._write(update(RUNS).where(*seen).values(values)):
+            raise ConfigError(
+                f"The run {run} was just taken up by another process: wait for its end, or stop that one."
+            )
 
     async def finish(self, run: str, status: Status, trajectory: Trajectory, *, error: str | None = None) -> None:
         """Write how a run ended, with its trajectory."""
@@ -152,12 +146,12 @@ class RunStore:
         """Return one run; an unambiguous beginning of its id will do.
 
         Raises:
-            StorageError: several runs begin so.
+            ConfigError: several runs begin so.
         """
         query = select(*_ROW).where(RUNS.c.id.startswith(run, autoescape=True)).limit(2)
         rows = await self._read(query)
         if len(rows) > 1:
-            raise StorageError(f"Several runs begin with {run!r}: give more of the id.")
+            raise ConfigError(f"Several runs begin with {run!r}: give more of the id.")
         return RunRow(**rows[0]) if rows else None
 
     async def latest(self, limit: int = 20, *, status: Status | None = None, text: str | None = None) -> list[RunRow]:
@@ -170,8 +164,12 @@ class RunStore:
         return [RunRow(**row) for row in await self._read(query)]
 
     async def conversation(self, conversation: str) -> list[RunRow]:
-        """Return the finished runs of a conversation, oldest first."""
-        query = select(*_ROW).where(RUNS.c.conversation == conversation, RUNS.c.status == "finished")
+        """Return the finished runs of a conversation, oldest first.
+
+        Forks are left out: they are other ways to an answer that was given, not further questions.
+        """
+        finished = RUNS.c.conversation == conversation, RUNS.c.status == "finished", RUNS.c.parent.is_(None)
+        query = select(*_ROW).where(*finished)
         return [RunRow(**row) for row in await self._read(query.order_by(RUNS.c.created))]
 
     async def trajectory(self, run: str) -> Trajectory | None:
@@ -203,6 +201,30 @@ class RunStore:
                 return (await connection.execute(query)).mappings().all()
         except SQLAlchemyError as error:
             raise StorageError(self._explain(error)) from error
+
+
+def refuse_busy(row: RunRow, *, force: bool) -> None:
+    """Refuse a run that another process still drives, or may.
+
+    Args:
+        row: the run.
+        force: take the user's word that a process of another machine or container is gone.
+
+    Raises:
+        ConfigError: it may be driven.
+    """
+    if row.status != "running" or row.interrupted or row.owner is None:
+        return
+    if not is_elsewhere(row.owner):
+        raise ConfigError(
+            f"The run {row.id} still goes on in another process ({process_id(row.owner)}): stop that one, or wait for "
+            "its end."
+        )
+    if not force:
+        raise ConfigError(
+            f"The run {row.id} was last driven in another machine or container ({host_name(row.owner)}), and may still "
+            "go on there: stop it there, or add --force if that is certainly gone."
+        )
 
 
 def _pack(trajectory: Trajectory) -> bytes:

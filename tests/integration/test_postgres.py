@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from graph.errors import StorageError
+from graph.storage.database import open_database
 from tests.kills import *  # noqa: F403
 from tests.stored_runs import *  # noqa: F403
 
@@ -73,3 +75,21 @@ def counting(tmp_path, monkeypatch):
     file.touch()
     monkeypatch.setenv("COUNTING_FILE", str(file))
     return file
+
+
+async def test_a_table_of_another_version_is_refused(url):
+    import psycopg
+
+    async with open_database(url):
+        pass
+    for comment in ("'agentflow runs, version 99'", "NULL"):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"COMMENT ON TABLE runs IS {comment}")
+        with pytest.raises(StorageError, match="were written by another version"):
+            async with open_database(url):
+                pass
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP TABLE runs")
+    for _ in range(2):
+        async with open_database(url) as database:
+            assert await database.runs.latest() == []

@@ -1,9 +1,14 @@
 import json
+import sqlite3
+import subprocess
+from contextlib import closing
 
 import pytest
 
 from agentflow.console.terminal import complain
+from graph.engine.machine import birth_mark
 from graph.errors import ConfigError
+from graph.storage.owner import this_process
 from tests.command import Workplace, events
 from tests.fakes import ScriptedServer
 from tests.flows import scripts
@@ -81,3 +86,33 @@ def test_a_finished_run_is_not_resumed(call: Call, asked: str, server: ScriptedS
     with pytest.raises(ConfigError, match=r"has ended \(VERIFIED\)"):
         call("runs", "resume", run)
     assert server.count("generator") == 1
+
+
+@pytest.mark.parametrize("place_of_owner", ["recreated/4026531836", "same"])
+def test_a_run_of_a_container_that_is_gone_is_taken_by_force(
+    call: Call, place: Workplace, asked: str, place_of_owner: str
+):
+    """A process of another machine may go on unseen: the user's word decides. One of this machine is seen."""
+    other = subprocess.Popen(["sleep", "600"])
+    try:
+        where = this_process().split(" ")[0] if place_of_owner == "same" else place_of_owner
+        owner = f"{where} {other.pid} {birth_mark(other.pid)}"
+        with closing(sqlite3.connect(place.directory / ".agentflow" / "runs.db")) as connection, connection:
+            connection.execute("UPDATE runs SET status = 'running', owner = ?", (owner,))
+        run = json.loads(call("runs", "list", "--json"))["id"]
+        if place_of_owner == "same":
+            for command in (("resume",), ("resume", "--force"), ("delete", "--yes", "--force")):
+                with pytest.raises(ConfigError, match=rf"still goes on in another process \({other.pid}\)"):
+                    call("runs", command[0], run, *command[1:])
+            return
+        for command in (("resume",), ("delete", "--yes")):
+            with pytest.raises(ConfigError, match=r"another machine or container \(recreated\).* add --force"):
+                call("runs", command[0], run, *command[1:])
+        assert events(call("runs", "resume", run, "--force", "--json"))[-1]["answer"] == "42"
+        with closing(sqlite3.connect(place.directory / ".agentflow" / "runs.db")) as connection, connection:
+            connection.execute("UPDATE runs SET status = 'running', owner = ?", (owner,))
+        call("runs", "delete", run, "--yes", "--force")
+        assert call("runs", "list") == ""
+    finally:
+        other.kill()
+        other.wait()

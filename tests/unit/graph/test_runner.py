@@ -9,7 +9,9 @@ import time
 import pytest
 
 from graph.errors import ConfigError, StorageError
-from graph.records import StopReason
+from graph.fork import fork_run
+from graph.records import Exchange, StopReason
+from graph.state import Request
 from tests.fakes import ANALYSIS, GO_ON, STOP, ScriptedServer, answer, command, plan
 from tests.flows import Events, open_flow, scripts
 
@@ -334,10 +336,75 @@ async def test_a_run_that_had_no_checkpoint_starts_over(counting, tmp_path):
     """Killed in its first milliseconds: only the row is there."""
     with ScriptedServer(scripts()) as server:
         async with open_flow(server, str(tmp_path / "runs.db")) as runner:
-            await runner.database.runs.start("run-1", "What is 40 + 2?", conversation="c", parent=None, tags=["t"])
+            request = Request(
+                question="What is 40 + 2?",
+                history=(Exchange(question="What is 1 + 1?", answer="2"),),
+                conversation="c",
+                group="g",
+                reference=("42", "forty-two"),
+                tags=("t",),
+                created=1.5,
+            )
+            await runner.database.runs.start("run-1", request)
             done = await runner.resume("run-1")
             assert await runner.database.runs.trajectory("run-1") == done
-    assert (done.id, done.answer, done.conversation, done.tags) == ("run-1", "42", "c", ("t",))
+    assert (done.id, done.answer) == ("run-1", "42")
+    assert {name: getattr(done, name) for name in Request.model_fields} == dict(request)
+
+
+async def test_of_two_resumes_at_once_one_is_refused(counting, tmp_path):
+    """Whichever runner they come from: no call is made twice."""
+    file = str(tmp_path / "runs.db")
+    with ScriptedServer(scripts(verifier=[{"status": 400}, {"text": STOP, "delay": 0.2}])) as server:
+        failed = await ask(server, database=file)
+        async with open_flow(server, file) as one, open_flow(server, file) as other:
+            found = await asyncio.gather(
+                *(runner.resume(failed.id) for runner in (one, one, other)), return_exceptions=True
+            )
+            with pytest.raises(ConfigError, match="has ended"):  # no longer: still goes on
+                await other.resume(failed.id)
+    done = [run for run in found if not isinstance(run, BaseException)]
+    refused = [str(error) for error in found if isinstance(error, ConfigError)]
+    assert [run.answer for run in done] == ["42"]
+    assert refused == [f"The run {failed.id} still goes on in this process: wait for its end, or stop it."] * 2
+    assert (server.count("verifier"), server.count("generator")) == (2, 1)
+
+
+async def test_a_run_under_way_is_not_resumed_beside_itself(counting, tmp_path):
+    with ScriptedServer(scripts(verifier=[{"text": STOP, "delay": 0.3}])) as server:
+        async with open_flow(server, str(tmp_path / "runs.db")) as runner:
+            events = Events()
+            asking = asyncio.create_task(runner.ask("What is 40 + 2?", on_event=events))
+            while server.count("verifier") == 0:  # noqa: ASYNC110 - another thread brings it
+                await asyncio.sleep(0.01)
+            with pytest.raises(ConfigError, match="still goes on in this process"):
+                await runner.resume(events.of("run")[0].data["id"])
+            assert (await asking).answer == "42"
+    assert server.count("verifier") == 1
+
+
+async def test_a_resumed_run_uses_the_models_in_force_and_its_old_budgets(counting, tmp_path):
+    file = str(tmp_path / "runs.db")
+    replies = scripts(planner=[{"status": 400}, plan()], verifier=[GO_ON])
+    with ScriptedServer(replies, models=("test-model", "other")) as server:
+        failed = await ask(server, database=file, budgets={"max_turns": 1})
+        changed = {"models": {"planner": {"model": "other"}}, "budgets": {"max_turns": 5}}
+        async with open_flow(server, file, **changed) as runner:
+            done = await runner.resume(failed.id)
+    assert (done.stop, len(done.turns), done.config_hash) == (StopReason.MAX_TURNS, 1, failed.config_hash)
+    assert {call.role: call.model for call in done.calls} == dict.fromkeys(scripts(), "test-model") | {
+        "planner": "other"
+    }
+
+
+async def test_a_fork_is_no_further_question_of_its_conversation(counting, tmp_path):
+    with ScriptedServer(scripts(), repeat=True) as server:
+        async with open_flow(server, str(tmp_path / "runs.db")) as runner:
+            first = await runner.ask("One?", conversation="c")
+            fork = await runner.drive_fork(await fork_run(runner, first.id, turn=1))
+            second = await runner.ask("Two?", conversation="c")
+    assert (fork.conversation, fork.parent, fork.history) == ("c", first.id, ())
+    assert [exchange.question for exchange in second.history] == ["One?"]
 
 
 FOLLOW_UP = json.dumps({"question": "What is the population of Rome?", "summary": "s", "tools": []})

@@ -8,6 +8,7 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 
 from graph.errors import ConfigError, StorageError
+from graph.state import Request
 from graph.storage.database import open_database
 
 
@@ -24,7 +25,7 @@ async def test_directories_and_files_are_made(tmp_path):
 async def test_opening_again_changes_nothing(tmp_path):
     file = str(tmp_path / "runs.db")
     async with open_database(file) as database:
-        await database.runs.start("run-1", "q", conversation=None, parent=None, tags=[])
+        await database.runs.start("run-1", Request(question="q"))
     for _ in range(2):
         async with open_database(file) as database:
             assert [row.id for row in await database.runs.latest()] == ["run-1"]
@@ -35,7 +36,7 @@ async def test_two_openings_at_once_in_one_process(tmp_path):
 
     async def write(run: str) -> None:
         async with open_database(file) as database:
-            await database.runs.start(run, "q", conversation=None, parent=None, tags=[])
+            await database.runs.start(run, Request(question="q"))
 
     await asyncio.gather(*(write(f"run-{n}") for n in range(8)))
     async with open_database(file) as database:
@@ -95,3 +96,35 @@ async def test_what_waits_is_committed_when_the_block_fails(tmp_path):
         await write()
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT thread_id, channel FROM writes").fetchall() == [("run-1", "answer")]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "PRAGMA user_version = 0",  # from before there were versions
+        "PRAGMA user_version = 99",
+        "DROP TABLE runs; CREATE TABLE runs (id TEXT); PRAGMA user_version = 0",
+        "DROP TABLE runs; PRAGMA user_version = 99",
+    ],
+)
+async def test_a_table_of_another_version_is_refused_and_left_alone(statement, tmp_path):
+    file = tmp_path / "runs.db"
+    async with open_database(str(file)) as database:
+        await database.runs.start("run-1", Request(question="q"))
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(statement)
+        before = list(connection.iterdump())
+    with pytest.raises(StorageError, match=r"runs.db were written by another version .* move the database away"):
+        async with open_database(str(file)):
+            pass
+    with closing(sqlite3.connect(file)) as connection:
+        assert list(connection.iterdump()) == before
+
+
+async def test_a_file_whose_making_was_cut_short_is_made_whole(tmp_path):
+    """Killed after the version was written, before the table."""
+    file = tmp_path / "runs.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    async with open_database(str(file)) as database:
+        await database.runs.start("run-1", Request(question="q"))

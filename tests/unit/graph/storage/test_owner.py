@@ -1,7 +1,10 @@
 import subprocess
 import sys
 
-from graph.storage.owner import is_gone, process_id, this_process
+import pytest
+
+from graph.errors import ConfigError
+from graph.storage.owner import drive, host_name, is_elsewhere, is_gone, process_id, this_process
 
 
 def test_this_process_is_not_gone():
@@ -27,3 +30,25 @@ def test_a_process_of_another_machine_may_still_run():
 
 def test_a_run_without_an_owner_goes_on_nowhere():
     assert is_gone(None)
+
+
+def test_which_machine():
+    assert not is_elsewhere(this_process())
+    assert is_elsewhere("elsewhere/1 7 mark")
+    assert host_name("elsewhere/1 7 mark") == "elsewhere"
+
+
+def test_a_run_is_driven_once_at_a_time():
+    def end_badly() -> None:
+        with drive("run-1"):
+            raise KeyError
+
+    with drive("run-1"), drive("run-2"):
+        with pytest.raises(ConfigError, match="run-1 still goes on in this process"):
+            end_badly()
+        with pytest.raises(ConfigError, match="run-1 still goes on in this process"):
+            end_badly()
+    with pytest.raises(KeyError):
+        end_badly()
+    with drive("run-1"):
+        pass

@@ -1,0 +1,43 @@
+"""What a new run is started with, made of the settings in force."""
+
+import hashlib
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from graph.config import ROLES, FlowConfig, Role
+from graph.limits import memory_chars, room_chars
+from graph.models.client import RoleModel
+from graph.prompt import load_prompt
+from graph.state import Setup
+from graph.tools.registry import Toolbox
+
+
+def question_room(models: Mapping[Role, RoleModel], context_tokens: int | None) -> int:
+    """Return the characters that question and memory may take together in the smallest context of the models."""
+    return room_chars(context_tokens, max(model.config.max_tokens for model in models.values()))
+
+
+def make_setup(
+    config: FlowConfig, models: Mapping[Role, RoleModel], toolbox: Toolbox, *, room: int, question: str
+) -> Setup:
+    """Return what a run of `question` is started with.
+
+    Args:
+        config: the settings in force.
+        models: the open model of each role.
+        toolbox: the tools on offer.
+        room: of `question_room`.
+        question: what is asked; it takes of the memory's room.
+    """
+    budgets = config.budgets
+    return Setup(
+        tools=toolbox.describe(),
+        max_turns=budgets.max_turns if toolbox.tools else 0,  # a turn takes a tool
+        max_seconds=budgets.max_seconds,
+        max_tokens=budgets.max_tokens,
+        memory_chars=budgets.memory_chars or memory_chars(room, question),
+        models={role: model.config.model_dump(mode="json") for role, model in models.items()},
+        prompts={role: load_prompt(role).digest for role in ROLES},
+        config_hash=hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:16],
+        versions={name: version(name) for name in ("agentflow", "langgraph", "langchain-core")},
+    )
