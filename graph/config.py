@@ -49,12 +49,14 @@ class ModelConfig(_Table):
     max_tokens: int = Field(512, ge=1)
     structured: Literal["auto", "json_schema", "off"] = "auto"
     """`json_schema` constrains decoding to what the role must return, `off` reads free text leniently. `auto`
-    constrains, except for a planner whose server returns token ids (vLLM): its traces can then be trained on."""
+    constrains, except for a planner whose server returns token ids (vLLM): its traces can then be trained on; and
+    except for a provider that cannot be held to a schema, where `json_schema` is an error."""
     timeout: float = Field(120.0, gt=0)
     """Seconds that the server may be silent; a call as a whole never takes more than the time left to the run."""
     max_retries: int = Field(3, ge=0, le=20)
     """Further attempts after a timeout, a lost connection, or status 408, 409, 429 or 5xx."""
     seed: int | None = None
+    """Sent where the provider takes one."""
     extra: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as the server takes them; no keys, as they are stored with every run."""
 

@@ -1,72 +1,41 @@
 """One role's model: sends messages, streams tokens, and returns what there is to know about the call."""
 
+import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessageChunk
+from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.runnables import Runnable
 
 from graph.config import ModelConfig, Role
 from graph.deadline import Deadline
 from graph.errors import ModelError
 from graph.models.server import ServerInfo
+from graph.models.stream import Stream
 from graph.plain import plain_text
 from graph.prompt import Message, hash_messages
 from graph.prompt_ids import shared_length
-from graph.records import ModelCall, Usage
+from graph.records import ModelCall
 
 if TYPE_CHECKING:
     import openai
 
 OnToken = Callable[[str], None]
 
+Constraint = Literal["response_format", "provider", "none"]
+"""How a model is held to a schema: by OpenAI's field of the request, by its provider's own means, or not."""
 
-@dataclass
-class _Stream:
-    """What has arrived of one answer."""
-
-    text: list[str] = field(default_factory=list)
-    prompt_ids: list[int] | None = None
-    completion_ids: list[int] | None = None
-    logprobs: list[float] | None = None
-    finish_reason: str | None = None
-    usage: Usage = field(default_factory=Usage)
-    first_token: float | None = None
-    answered: bool = False
-    """The server has accepted the request: a failure from here on is one of the stream."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the server said that it was done; a connection may end in mid-answer without an error."""
-        return self.finish_reason is not None or self.usage.completion is not None
-
-    def add(self, chunk: AIMessageChunk) -> str:
-        """Take in a chunk and return its text."""
-        extras = chunk.response_metadata
-        if (ids := extras.get("prompt_token_ids")) is not None:
-            self.prompt_ids = list(ids)
-        if (ids := extras.get("token_ids")) is not None:
-            self.completion_ids = [*(self.completion_ids or ()), *ids]
-        if logprobs := (extras.get("logprobs") or {}).get("content"):
-            self.logprobs = [*(self.logprobs or ()), *(token["logprob"] for token in logprobs)]
-        self.finish_reason = extras.get("finish_reason") or self.finish_reason
-        if usage := chunk.usage_metadata:
-            cached = (usage.get("input_token_details") or {}).get("cache_read")
-            self.usage = Usage(prompt=usage["input_tokens"], completion=usage["output_tokens"], cached=cached)
-        if timings := extras.get("timings"):
-            fresh, cached, new = (timings.get(name) or 0 for name in ("prompt_n", "cache_n", "predicted_n"))
-            self.usage = Usage(prompt=fresh + cached, cached=cached, completion=new)
-        text = str(chunk.text)
-        self.text.append(text)
-        return text
+_LONGEST_REASON = 300
+_SHORTEST_SECRET = 4
+"""Shorter ones are placeholders; hiding them would tear up the message."""
 
 
-_current: ContextVar[_Stream] = ContextVar("_current")
+_current: ContextVar[Stream] = ContextVar("_current")
 
 
 async def note_answer(response: httpx.Response) -> None:
@@ -85,18 +54,22 @@ class RoleModel:
         chat: BaseChatModel,
         server: ServerInfo | None,
         *,
-        secret: str | None = None,
+        constraint: Constraint = "response_format",
+        secrets: Collection[str] = (),
     ) -> None:
-        """`secret` is the role's key, which servers like to repeat in their errors: it is kept out of ours."""
+        """`secrets` are the role's keys, which servers like to repeat in their errors: they are kept out of ours."""
         self.role = role
         self.config = config
         self._chat = chat
         self._server = server
-        self._secret = secret
+        self._constraint = constraint
+        self._secrets = secrets
 
     @property
     def constrained(self) -> bool:
         """Whether calls are decoded under the role's JSON schema."""
+        if self._constraint == "none":
+            return False
         if self.config.structured == "auto":
             return not (self.role == "planner" and self.returns_ids)
         return self.config.structured == "json_schema"
@@ -130,13 +103,11 @@ class RoleModel:
             ModelError: the server failed after its retries, or refused the request.
         """
         constrained = schema is not None and self.constrained
-        stream = _Stream()
+        stream = Stream()
         at, start = time.time(), time.monotonic()
         async with deadline.limit(), self._errors(stream):
             _current.set(stream)
-            async for chunk in self._chat.astream(
-                [dict(m) for m in messages], **self._body(schema if constrained else None)
-            ):
+            async for chunk in self._chunks(messages, schema if constrained else None):
                 if stream.first_token is None and chunk.text:
                     stream.first_token = time.monotonic() - start
                 text = stream.add(chunk)
@@ -147,14 +118,15 @@ class RoleModel:
         return self._record(messages, stream, turn, constrained, previous_ids, at, time.monotonic() - start)
 
     @asynccontextmanager
-    async def _errors(self, stream: _Stream) -> AsyncIterator[None]:
+    async def _errors(self, stream: Stream) -> AsyncIterator[None]:
         """Raise ModelError for whatever goes wrong with a server or with what it sends."""
         import openai  # slow to import, and there already once a model of this kind is open
 
         try:
             yield
         except openai.APIStatusError as error:
-            raise ModelError(self._hide(f"{self._where()} answered {error.status_code}: {_reason(error)}.")) from error
+            reason = self._hide(_reason(error))[:_LONGEST_REASON]
+            raise ModelError(f"{self._where()} answered {error.status_code}: {reason}.") from error
         except (openai.OpenAIError, httpx.HTTPError) as error:
             # The client has retried what failed before the answer; a broken stream is for the flow to ask again.
             what = (str(error) or type(error).__name__).rstrip(".")
@@ -170,13 +142,33 @@ class RoleModel:
             raise ModelError(self._hide(f"{self._where()} failed: {error}.")) from error
 
     def _hide(self, message: str) -> str:
-        return message.replace(self._secret, "[key]") if self._secret else message
+        for secret in self._secrets:
+            message = message.replace(secret, "[key]") if len(secret) >= _SHORTEST_SECRET else message
+        return message
+
+    async def _chunks(self, messages: Sequence[Message], schema: dict[str, Any] | None) -> AsyncIterator[BaseMessage]:
+        prompt = [dict(message) for message in messages]
+        if schema is None or self._constraint != "provider":
+            async for chunk in self._chat.astream(prompt, **self._body(schema)):
+                yield chunk
+            return
+        text, parsed = "", None
+        async for part in with_schema(self._chat, self.role, schema).astream(prompt):
+            if raw := part.get("raw"):
+                text += str(raw.text)
+                yield raw
+            parsed = part.get("parsed") or parsed
+        if not text and parsed is not None:  # it came as the arguments of a tool call
+            yield AIMessageChunk(content=json.dumps(parsed, ensure_ascii=False))
 
     def _body(self, schema: dict[str, Any] | None) -> dict[str, Any]:
         """Return what goes into this call beyond the settings that the chat model was built with."""
         if self._server is None:
-            return {}
-        extra: dict[str, Any] = dict(self.config.extra)
+            if schema is None:
+                return {}
+            extra = dict(getattr(self._chat, "extra_body", None) or {})
+        else:
+            extra = dict(self.config.extra)
         if schema:
             extra["response_format"] = {"type": "json_schema", "json_schema": {"name": self.role, "schema": schema}}
         if self.returns_ids:
@@ -191,7 +183,7 @@ class RoleModel:
     def _record(
         self,
         messages: Sequence[Message],
-        stream: _Stream,
+        stream: Stream,
         turn: int,
         constrained: bool,
         previous_ids: Sequence[int],
@@ -229,7 +221,17 @@ class RoleModel:
         )
 
 
+def with_schema(chat: BaseChatModel, name: str, schema: dict[str, Any]) -> Runnable[Any, Any]:
+    """Return `chat`, held to `schema` by what its provider offers.
+
+    Raises:
+        NotImplementedError, ValueError, TypeError: it offers nothing.
+    """
+    named = {"title": name, "description": f"What the {name} has to say.", **schema}
+    return chat.with_structured_output(named, method="json_schema", include_raw=True)
+
+
 def _reason(error: "openai.APIStatusError") -> str:
     body = error.body
     message = body.get("message") if isinstance(body, dict) else None
-    return str(message or error.message).rstrip(".")[:300]
+    return str(message or error.message).rstrip(".")

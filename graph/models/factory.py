@@ -9,11 +9,12 @@ from typing import Any
 
 import httpx
 from langchain_core.language_models import BaseChatModel
+from pydantic import SecretStr
 
 from graph.config import ROLES, FlowConfig, ModelConfig, Role
 from graph.engine import ROLE_SLOTS, EngineInfo, ensure_engine
 from graph.errors import ConfigError
-from graph.models.client import RoleModel, note_answer
+from graph.models.client import Constraint, RoleModel, note_answer, with_schema
 from graph.models.server import ServerInfo, probe_server
 
 OnNotice = Callable[[str], None]
@@ -65,9 +66,9 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
                 key = _key(model)
                 model = model.model_copy(update={"extra": {**_PLAIN_SAMPLING[server.kind], **model.extra}})
                 chat = _openai(model, server.base_url, key, http)
-                models[role] = RoleModel(role, model, chat, server, secret=key)
+                models[role] = RoleModel(role, model, chat, server, secrets=[key] if key else [])
             else:
-                models[role] = RoleModel(role, model, _provider(role, model), None, secret=_key(model))
+                models[role] = _open_provider(role, model)
         yield Models(models, min(contexts, default=None))
 
 
@@ -111,7 +112,7 @@ def _open_local(role: Role, config: ModelConfig, engine: EngineInfo, http: httpx
     server = ServerInfo(engine.base_url, "llamacpp", (engine.model,), None)
     # It closes one kept-alive connection in forty without a word; a new one costs nothing on loopback.
     chat = _openai(named, engine.base_url, engine.api_key, http, headers={"Connection": "close"})
-    return RoleModel(role, named, chat, server, secret=engine.api_key)
+    return RoleModel(role, named, chat, server, secrets=[engine.api_key])
 
 
 def _openai(
@@ -140,6 +141,38 @@ def _openai(
     )
 
 
+def _open_provider(role: Role, config: ModelConfig) -> RoleModel:
+    """Open any provider that LangChain knows.
+
+    Raises:
+        ConfigError: as `_provider`, or it cannot be held to a schema although the configuration wants that.
+    """
+    from langchain_openai.chat_models.base import BaseChatOpenAI  # slow to import, as init_chat_model's
+
+    chat = _provider(role, config)
+    if config.seed is not None:
+        if "seed" in type(chat).model_fields:
+            chat = chat.model_copy(update={"seed": config.seed})
+        else:  # calls record what was sent
+            config = config.model_copy(update={"seed": None})
+    constraint: Constraint = "response_format" if isinstance(chat, BaseChatOpenAI) else "provider"
+    if constraint == "provider":
+        try:
+            with_schema(chat, role, {"type": "object", "properties": {}})
+        except (NotImplementedError, ValueError, TypeError) as error:
+            if config.structured == "json_schema":
+                raise ConfigError(
+                    f"models.{role}.structured is json_schema, but {config.model!r} cannot be held to a schema: "
+                    "set it to auto or off."
+                ) from error
+            constraint = "none"
+    fields = (getattr(chat, name) for name in type(chat).model_fields)
+    secrets = {field.get_secret_value() for field in fields if isinstance(field, SecretStr)}
+    if key := _key(config):
+        secrets.add(key)
+    return RoleModel(role, config, chat, None, constraint=constraint, secrets=secrets)
+
+
 def _provider(role: Role, config: ModelConfig) -> BaseChatModel:
     """Open any provider that LangChain knows.
 
@@ -163,9 +196,8 @@ def _provider(role: Role, config: ModelConfig) -> BaseChatModel:
     except ImportError as error:
         raise ConfigError(f"models.{role}.model {config.model!r} needs a package: {error}.") from error
     except Exception as error:  # every provider raises its own class for a missing key or an unknown name
-        raise ConfigError(
-            f"models.{role}.model {config.model!r} cannot be opened: {str(error).splitlines()[0]}"
-        ) from error
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ConfigError(f"models.{role}.model {config.model!r} cannot be opened: {why}") from error
     return model
 
 
@@ -179,4 +211,4 @@ async def check_role(role: Role, config: ModelConfig) -> None:
         async with httpx.AsyncClient(timeout=_DEFAULT_SECONDS) as http:
             await _probe({role: config}, http)
     elif not config.embedded:
-        _provider(role, config)
+        _open_provider(role, config)
