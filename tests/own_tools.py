@@ -41,6 +41,15 @@ class Needy(AgentTool):
         return "it needs something that is not here"
 
 
+class Unsure(Needy):
+    """A tool that cannot tell whether it can be offered."""
+
+    name: str = "unsure"
+
+    async def unavailable(self) -> str | None:
+        raise SystemExit(3)
+
+
 def twin() -> StructuredTool:
     """Has the name of another."""
     return StructuredTool.from_function(coroutine=greet.coroutine, name="greet", description="Also greets.")

@@ -172,7 +172,10 @@ def _add(found: dict[str, BaseTool], tool: BaseTool, source: str) -> None:
 
 
 async def _reason(tool: BaseTool) -> str | None:
-    return await tool.unavailable() if isinstance(tool, AgentTool) else None
+    try:
+        return await tool.unavailable() if isinstance(tool, AgentTool) else None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's tool may raise anything
+        return f"its check failed with {type(error).__name__}: {plain_error(error)}"
 
 
 def _load_custom(address: str) -> BaseTool:

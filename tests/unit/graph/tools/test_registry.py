@@ -64,6 +64,12 @@ async def test_a_tool_that_cannot_be_offered_is_named_with_its_reason():
         assert list(box.only(["greet"]).tools) == ["greet"]
 
 
+async def test_a_tool_whose_check_fails_is_not_offered():
+    async with open_toolbox(settings("greet", "Unsure"), None) as box:
+        assert list(box.tools) == ["greet"]
+        assert box.unavailable == {"unsure": "its check failed with SystemExit: 3"}
+
+
 def test_an_argument_may_be_called_title():
     from tests.own_tools import Needy
 
