@@ -19,11 +19,11 @@ from graph.config import FlowConfig, Role
 from graph.context import Context
 from graph.deadline import Deadline
 from graph.errors import AgentFlowError, ConfigError, StorageError
-from graph.events import Event, EventKind
 from graph.flow import Flow, build_flow, recursion_limit
 from graph.limits import checked_question
 from graph.models.client import RoleModel
 from graph.records import Exchange, StopReason
+from graph.run_events import OnEvent, tell_end, tell_start
 from graph.run_setup import make_setup, question_room
 from graph.snapshot import read_snapshot
 from graph.state import FlowInput, FlowState, Request, Setup
@@ -32,8 +32,6 @@ from graph.storage.owner import drive
 from graph.storage.runs import Status
 from graph.tools.registry import Toolbox
 from graph.trace import Trajectory, project, spent_seconds
-
-OnEvent = Callable[[Event], None]
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class Runner:
             return await self._begin(run, request, on_event)
 
     async def _begin(self, run: str, request: Request, on_event: OnEvent | None) -> Trajectory:
-        self._emit(on_event, run, request.question, resumed=False)
+        tell_start(on_event, run, request.question, resumed=False)
         state = FlowInput(request=request, setup=self.setup(request.question))
         return await self._drive(run, state, {"request": request, "setup": state["setup"]}, on_event)
 
@@ -128,7 +126,7 @@ class Runner:
             raise ConfigError(f"The run {run} was offered {', '.join(missing)}, which cannot be used now.")
         if self.database:
             await self.database.runs.resume(run, force=force)
-        self._emit(on_event, run, state["request"].question, resumed=True)
+        tell_start(on_event, run, state["request"].question, resumed=True)
         # The tools may also have been started when the step before them was done, but not yet its checkpoint.
         started = any(t.name == "tools" or (t.name == "executor" and t.result is not None) for t in snapshot.tasks)
         return await self._drive(run, None, state, on_event, repeating=len(state["turns"]) - 1 if started else None)
@@ -139,7 +137,7 @@ class Runner:
         if self.database is None or row is None or row.status == "finished":
             raise ConfigError(f"The run {run} has ended ({state.get('stop')}): nothing is left to resume.")
         await self.database.runs.resume(run, force=force)
-        self._emit(on_event, run, state["request"].question, resumed=True)
+        tell_start(on_event, run, state["request"].question, resumed=True)
         return await self._end(run, state, on_event, None)
 
     async def _start_over(self, run: str, on_event: OnEvent | None, *, force: bool) -> Trajectory:
@@ -155,7 +153,7 @@ class Runner:
         with drive(run):
             state: FlowState = (await self.snapshot(run)).values  # type: ignore[assignment]
             await self._note_start(run, state["request"])
-            self._emit(on_event, run, state["request"].question, resumed=False)
+            tell_start(on_event, run, state["request"].question, resumed=False)
             return await self._drive(run, None, state, on_event)
 
     async def snapshot(self, run: str) -> StateSnapshot:
@@ -199,11 +197,6 @@ class Runner:
         if self.database:
             await self.database.settle(trajectory.id)
             await self.database.runs.finish(trajectory.id, status, trajectory, error=trajectory.error)
-
-    @staticmethod
-    def _emit(on_event: OnEvent | None, run: str, question: str, *, resumed: bool) -> None:
-        if on_event is not None:
-            on_event(Event.of(EventKind.RUN, {"id": run, "question": question, "resumed": resumed}))
 
     async def _drive(
         self,
@@ -252,11 +245,7 @@ class Runner:
             what = str(error) if isinstance(error, AgentFlowError) else f"{type(error).__name__}: {error}"
             trajectory = project(run, state, stop=StopReason.FAILED, error=what)
         await self._note_end("failed" if error else "finished", trajectory)
-        if on_event is not None:
-            fields = trajectory.model_dump(
-                mode="json", include={"id", "stop", "answer", "solution", "seconds", "error"}
-            )
-            on_event(Event.of(EventKind.DONE, fields))
+        tell_end(on_event, trajectory)
         return trajectory
 
 
