@@ -10,7 +10,7 @@ _MAX_QUESTION_CHARS = 100_000
 _MIN_ROOM = 1_000
 
 
-def room_chars(context_tokens: int | None, answer_tokens: int, fixed_weight: int = 4_000) -> int:
+def room_chars(context_tokens: int | None, answer_tokens: int, fixed_weight: int) -> int:
     """Return the weight that question and memory may have together in a prompt of the smallest context.
 
     Args:

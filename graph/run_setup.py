@@ -10,11 +10,18 @@ from graph.models.client import RoleModel
 from graph.prompt import load_prompt
 from graph.state import Setup
 from graph.tools.registry import Toolbox
+from graph.warmup import role_prefixes
+from graph.weight import weight
 
 
-def question_room(models: Mapping[Role, RoleModel], context_tokens: int | None) -> int:
-    """Return the characters that question and memory may take together in the smallest context of the models."""
-    return room_chars(context_tokens, max(model.config.max_tokens for model in models.values()))
+def question_room(models: Mapping[Role, RoleModel], context_tokens: int | None, toolbox: Toolbox) -> int:
+    """Return the weight that question and memory may have together in the smallest context of the models."""
+    prefixes = role_prefixes(Setup(tools=toolbox.describe())).values()
+    return room_chars(
+        context_tokens,
+        max(model.config.max_tokens for model in models.values()),
+        max(sum(weight(message["content"]) for message in messages) for messages in prefixes),
+    )
 
 
 def make_setup(

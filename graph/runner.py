@@ -176,7 +176,7 @@ class Runner:
 
     @property
     def _room(self) -> int:
-        return question_room(self.models, self.context_tokens)
+        return question_room(self.models, self.context_tokens, self.toolbox)
 
     async def _history(self, conversation: str | None) -> tuple[Exchange, ...]:
         if conversation is None or self.database is None:

@@ -9,7 +9,7 @@ from graph.limits import checked_question, memory_chars, room_chars
 def test_question_and_memory_fit_together():
     """With a prompt's fixed part and the answer, in the smallest context."""
     for context in (2048, 4096, 8192, 32_768):
-        room = room_chars(context, 512)
+        room = room_chars(context, 512, 4_000)
         for length in (10, room // 2):
             question = ("q " * length)[: length - 1] + "q"
             assert checked_question(question, room) == question
@@ -17,7 +17,7 @@ def test_question_and_memory_fit_together():
 
 
 def test_an_unknown_context_is_taken_as_large():
-    assert memory_chars(room_chars(None, 512), "q") == 12_000
+    assert memory_chars(room_chars(None, 512, 4_000), "q") == 12_000
 
 
 def test_questions_are_cleaned():
