@@ -67,7 +67,7 @@ _TEXTS = {
 }
 
 _SYLLABLES = "ba ce di fo gu la me ni po ru sa te vi wo zu"
-_WORDS = ["".join(pair) for pair in product(_SYLLABLES.split(), repeat=2)] + [str(n) for n in range(1500, 2000)]
+_WORDS = ["".join(pair) for pair in product(_SYLLABLES.split(), repeat=2)] + [str(n) for n in range(1500, 2000, 25)]
 """As hard to compress as prose: about three to one."""
 
 

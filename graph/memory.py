@@ -57,7 +57,8 @@ def render_memory(turns: Sequence[Turn], budget: int) -> str:
         room -= grown
     if dropped:
         texts.insert(0, _dropped(dropped))
-    return cut_to_weight("\n\n".join(texts), budget)
+    whole = "\n\n".join(texts)
+    return whole if _length(texts) <= budget else cut_to_weight(whole, budget)
 
 
 def _shortest(turns: Sequence[Turn], budget: int) -> list[str]:
