@@ -73,6 +73,8 @@ async def answer_all(samples: list[Sample], file: Path, overrides: list[str], sy
     done = {(row["system"], row["id"]) for row in read(file)}
     for system in systems:
         todo = [sample for sample in samples if (system, sample.id) not in done]
+        if not todo:
+            continue
         turns = ["budgets.max_turns=0"] if system == "direct" else []
         config = load_config(overrides=[*SETTINGS, *turns, *overrides]).config
         async with open_runner(config, tools=TOOLS) as runner:
