@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from graph.records import Observation, Turn
 from graph.weight import weight
 
 _SHORTEST_RESULT = 200
 _REMEMBERED = 1_000
-_rendered: dict[tuple[int, int, int], tuple[Turn, str]] = {}
+_rendered: "dict[tuple[int, int, int], tuple[Turn, _Part]]" = {}
 """Texts by identity of the turn, which the value keeps alive, so that no other turn can have its identity."""
 _NOTE = " … [{} characters left out] … "
 
@@ -42,59 +43,67 @@ def render_memory(turns: Sequence[Turn], budget: int) -> str:
     """
     if not turns:
         return "(empty)"
-    texts = _shortest(turns, budget)
-    dropped = len(turns) - len(texts)
-    room = budget - _length([_dropped(dropped), *texts] if dropped else texts)
-    for index in range(len(texts) - 1, -1, -1):
+    parts = _shortest(turns, budget)
+    dropped = len(turns) - len(parts)
+    room = budget - _length([_dropped(dropped), *parts] if dropped else parts)
+    for index in range(len(parts) - 1, -1, -1):
         number, turn = dropped + index + 1, turns[dropped + index]
         whole = _render_turn(number, turn, budget)
-        grown = weight(whole) - weight(texts[index])
+        grown = whole.weight - parts[index].weight
         if grown > room:
-            parts = 2 * len(turn.observations) + len(turn.faults)
-            texts[index] = _render_turn(number, turn, max(_SHORTEST_RESULT, _SHORTEST_RESULT + room // max(1, parts)))
+            results = 2 * len(turn.observations) + len(turn.faults)
+            limit = max(_SHORTEST_RESULT, _SHORTEST_RESULT + room // max(1, results))
+            parts[index] = _render_turn(number, turn, limit)
             break
-        texts[index] = whole
+        parts[index] = whole
         room -= grown
     if dropped:
-        texts.insert(0, _dropped(dropped))
-    whole = "\n\n".join(texts)
-    return whole if _length(texts) <= budget else cut_to_weight(whole, budget)
+        parts.insert(0, _dropped(dropped))
+    text = "\n\n".join(part.text for part in parts)
+    return text if _length(parts) <= budget else cut_to_weight(text, budget)
 
 
-def _shortest(turns: Sequence[Turn], budget: int) -> list[str]:
+class _Part(NamedTuple):
+    text: str
+    weight: int
+
+
+def _shortest(turns: Sequence[Turn], budget: int) -> list[_Part]:
     """Return the latest turns that fit with all their results cut; at least one."""
-    texts: list[str] = []
+    parts: list[_Part] = []
     length = -2
     for number in range(len(turns), 0, -1):
-        text = _render_turn(number, turns[number - 1], _SHORTEST_RESULT)
-        length += weight(text) + 2
-        if texts and length > budget:
+        part = _render_turn(number, turns[number - 1], _SHORTEST_RESULT)
+        length += part.weight + 2
+        if parts and length > budget:
             break
-        texts.insert(0, text)
-    while len(texts) > 1 and len(texts) < len(turns) and _length([_dropped(len(turns) - len(texts)), *texts]) > budget:
-        texts.pop(0)
-    return texts
+        parts.insert(0, part)
+    while len(parts) > 1 and len(parts) < len(turns) and _length([_dropped(len(turns) - len(parts)), *parts]) > budget:
+        parts.pop(0)
+    return parts
 
 
-def _dropped(count: int) -> str:
-    return f"({count} earlier turns left out)"
+def _dropped(count: int) -> _Part:
+    text = f"({count} earlier turns left out)"
+    return _Part(text, weight(text))
 
 
-def _length(texts: Sequence[str]) -> int:
-    return sum(map(weight, texts)) + 2 * (len(texts) - 1)
+def _length(parts: Sequence[_Part]) -> int:
+    return sum(part.weight for part in parts) + 2 * (len(parts) - 1)
 
 
-def _render_turn(number: int, turn: Turn, limit: int) -> str:
+def _render_turn(number: int, turn: Turn, limit: int) -> _Part:
     """Render one turn. Earlier turns are rendered for every call of a run, and never change: they are remembered."""
     key = id(turn), number, limit
     known = _rendered.get(key)
     if known is not None and known[0] is turn:
         return known[1]
     text = _render_lines(number, turn, limit)
+    part = _Part(text, weight(text))
     if len(_rendered) >= _REMEMBERED:
         _rendered.clear()
-    _rendered[key] = turn, text
-    return text
+    _rendered[key] = turn, part
+    return part
 
 
 def _render_lines(number: int, turn: Turn, limit: int) -> str:

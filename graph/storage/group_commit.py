@@ -10,7 +10,7 @@ import aiosqlite
 
 from graph.errors import StorageError
 
-_GATHER_SECONDS = 0.005
+_GATHER_SECONDS = 0.02
 """How long a commit waits for company; what is lost to a kill in that time is done again by a resumed run."""
 _BACKLOG = 1_000
 """Rows that may wait before those who bring more have to."""
