@@ -283,6 +283,7 @@ async def interrupted() -> str:
     os.kill(os.getpid(), signal.SIGINT)
     return "went on"
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell is started with it ignored
 loop = asyncio.new_event_loop()
 try:
     loop.run_until_complete(observe(make_tool(interrupted)))
