@@ -14,7 +14,7 @@ from tests.command import Workplace, events
 from tests.fakes import ScriptedServer
 from tests.flows import scripts
 
-_ROOM = 60_000
+_ROOM = 90_000
 """Bytes on a disk in which a run can begin, but not end."""
 _NOBODY = "http://127.0.0.1:9/v1"
 
