@@ -4,6 +4,7 @@ import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
 
+from filelock import FileLock, Timeout
 from langgraph.cache.base import FullKey
 from langgraph.cache.sqlite import SqliteCache
 
@@ -14,6 +15,7 @@ from graph.storage.serializer import StrictSerializer
 _log = logging.getLogger(__name__)
 
 _BUSY_MILLISECONDS = 10_000
+_OPENING_SECONDS = 30.0
 
 
 class ResultCache(SqliteCache[dict[str, object]]):
@@ -49,6 +51,10 @@ def open_cache() -> ResultCache:
     path = cache_directory() / "tools.db"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return ResultCache(str(path))
+        # Switching to the write-ahead log does not wait for others that do the same.
+        with FileLock(f"{path}.lock", timeout=_OPENING_SECONDS):
+            return ResultCache(str(path))
+    except Timeout as error:
+        raise StorageError(f"Another process keeps {path}.lock: end it, or ask without the cache.") from error
     except (OSError, sqlite3.Error) as error:
         raise StorageError(f"The cache of tool results {path} cannot be opened: {error}; remove it.") from error

@@ -3,7 +3,9 @@
 import asyncio
 import sqlite3
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -127,6 +129,20 @@ async def test_two_processes_share_it(tmp_path):
     keys = [(("agentflow", "tools"), f"{name}-{n}") for name in "ab" for n in range(20)]
     assert {value["n"] for value in cache.get(keys).values()} == set(range(20))
     assert len(cache.get(keys)) == 40
+
+
+def test_many_create_it_at_once(tmp_path, monkeypatch):
+    """Each switches the new file to the write-ahead log, for which SQLite itself does not wait."""
+    together = Barrier(8)
+
+    def create(_: int) -> None:
+        together.wait()
+        open_cache()
+
+    with ThreadPoolExecutor(together.parties) as threads:
+        for n in range(10):
+            monkeypatch.setenv("AGENTFLOW_CACHE_DIR", str(tmp_path / str(n)))
+            list(threads.map(create, range(together.parties)))
 
 
 async def test_a_record_of_another_release_is_asked_again(counting, tmp_path):
