@@ -18,7 +18,9 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from graph.engine.settings import LocalSettings
 from graph.errors import ConfigError
+from graph.policies.settings import PoliciesSettings
 from graph.secret_names import address_holds_secret, secret_within
+from graph.serve_settings import ServeSettings
 from graph.tools.settings import ToolsSettings
 from graph.variables import PREFIX, check_variables
 
@@ -150,6 +152,8 @@ class FlowConfig(BaseSettings):
     tools: ToolsSettings = ToolsSettings()
     storage: StorageConfig = StorageConfig()
     local: LocalSettings = LocalSettings()
+    policies: PoliciesSettings = PoliciesSettings()
+    serve: ServeSettings = ServeSettings()
 
     @classmethod
     def settings_customise_sources(

@@ -1,14 +1,18 @@
 """What a served policy answers, and what the same weights say in a forward pass of transformers and PEFT."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
+from graph.policies.vllm_control import VLLMControl
+
+T = TypeVar("T")
 Call = tuple[list[int], list[int], list[float]]
 """Prompt ids, completion ids and log-probabilities of one sampled call."""
 
@@ -54,3 +58,13 @@ def gap(calls: Sequence[Call], expected: Sequence[Sequence[float]]) -> float:
     """The largest difference between the calls' log-probabilities and the expected ones."""
     pairs = zip(calls, expected, strict=True)
     return max(abs(a - b) for (_, _, logprobs), row in pairs for a, b in zip(logprobs, row, strict=True))
+
+
+def control(base_url: str, act: Callable[[VLLMControl], Awaitable[T]]) -> T:
+    """What `act` returns of the server's control."""
+
+    async def use() -> T:
+        async with httpx.AsyncClient() as http:
+            return await act(VLLMControl(base_url, http))
+
+    return asyncio.run(use())

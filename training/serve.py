@@ -10,12 +10,12 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Literal, Self
+from typing import IO, Self
 
 import httpx
-from pydantic import BaseModel, ConfigDict, Field
 
 from graph.errors import ConfigError, ModelError
+from graph.serve_settings import ServeSettings
 from training import guard
 
 _POLL_SECONDS = 0.25
@@ -28,36 +28,6 @@ _CAUSE = re.compile(r"[\w.]*Error: |\s*Value error, |\S+: error: ")
 _EPILOGUE = "Engine core initialization failed"
 
 
-class ServeSettings(BaseModel):
-    """What to serve, and how."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    python: Path
-    """Interpreter of the environment that vLLM is installed in (`make vllm-cpu` makes `.venv-vllm/bin/python`)."""
-    model: str
-    """Directory of a model in Hugging Face format, or its name on the hub."""
-    name: str = "planner"
-    """The name by which calls ask for the base model."""
-    host: str = "127.0.0.1"
-    port: int | None = Field(None, ge=1, le=65535)
-    """None for a free one."""
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    max_model_len: int | None = Field(None, ge=1)
-    """Tokens of a prompt and its completion together; None for the model's own limit."""
-    max_num_seqs: int = Field(32, ge=1)
-    """Calls that are computed at the same time."""
-    max_lora_rank: Literal[8, 16, 32, 64, 128, 256] = 16
-    enforce_eager: bool = False
-    """Skip compilation: starts faster and computes slower."""
-    cpu_cache_gib: int = Field(1, ge=1)
-    """Memory of the prefix cache where vLLM runs on the CPU."""
-    flags: tuple[str, ...] = ()
-    """Further flags of `vllm serve`; they come last and win."""
-    start_timeout: float = Field(600.0, gt=0)
-    """Seconds until the server must be healthy."""
-
-
 class VLLMServer:
     """Runs while the `with` block does; it also ends when this process is killed.
 
@@ -65,7 +35,9 @@ class VLLMServer:
     words where the server does not start.
     """
 
-    def __init__(self, settings: ServeSettings, *, log: Path) -> None:
+    def __init__(self, model: str, settings: ServeSettings, *, log: Path) -> None:
+        self.model = model
+        """Directory of a model in Hugging Face format, or its name on the hub."""
         self.settings = settings
         self.log = log
         """File that vLLM's output is appended to."""
@@ -120,7 +92,7 @@ class VLLMServer:
     def command(self) -> list[str]:
         """Return the command line of the server."""
         s = self.settings
-        command = [str(s.python), "-m", "vllm.entrypoints.cli.main", "serve", s.model]
+        command = [str(s.python), "-m", "vllm.entrypoints.cli.main", "serve", self.model]
         command += ["--host", s.host, "--port", str(self.port), "--served-model-name", s.name]
         command += ["--dtype", s.dtype, "--max-num-seqs", str(s.max_num_seqs), "--enable-prefix-caching"]
         if s.max_model_len is not None:
@@ -155,18 +127,18 @@ class VLLMServer:
         # This process's own environment must not leak into another interpreter's.
         for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
             environment.pop(name, None)
-        if Path(self.settings.model).is_dir():
+        if Path(self.model).is_dir():
             environment["HF_HUB_OFFLINE"] = "1"
         return environment
 
     def _check(self) -> None:
         s = self.settings
-        if not s.python.is_file():
+        if s.python is None or not s.python.is_file():
             raise ConfigError(
                 f"No interpreter at {s.python}: run `make vllm-cpu`, or set serve.python to one that has vLLM."
             )
-        if Path(s.model).is_dir() and not (Path(s.model) / "config.json").is_file():
-            raise ConfigError(f"{s.model} holds no model in Hugging Face format (config.json is missing).")
+        if Path(self.model).is_dir() and not (Path(self.model) / "config.json").is_file():
+            raise ConfigError(f"{self.model} holds no model in Hugging Face format (config.json is missing).")
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

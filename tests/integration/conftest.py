@@ -46,12 +46,11 @@ def vllm_server(
     vllm_python: Path, tiny_planner: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> "Iterator[VLLMServer]":
     """The tiny planner, served in float32 under the name `planner`."""
-    from training.serve import ServeSettings, VLLMServer
+    from graph.serve_settings import ServeSettings
+    from training.serve import VLLMServer
 
-    settings = ServeSettings(
-        python=vllm_python, model=str(tiny_planner), dtype="float32", max_model_len=8192, enforce_eager=True
-    )
-    with VLLMServer(settings, log=tmp_path_factory.mktemp("vllm") / "vllm.log") as server:
+    settings = ServeSettings(python=vllm_python, dtype="float32", max_model_len=8192, enforce_eager=True)
+    with VLLMServer(str(tiny_planner), settings, log=tmp_path_factory.mktemp("vllm") / "vllm.log") as server:
         yield server
 
 

@@ -13,12 +13,12 @@ import pytest
 
 from evals.scorers.exact import exact
 from graph.config import FlowConfig
+from graph.policies.policy import versioned_name
 from graph.runner import open_runner
 from graph.storage.database import open_database
 from graph.trace import Trajectory
-from tests.served_policy import Call, forward, gap
+from tests.served_policy import Call, control, forward, gap
 from tests.tiny_planner import QUESTIONS, REFERENCE, TEMPERATURE, config, world
-from training.hot_load import load_adapter, unload_adapter, versioned_name
 from training.serve import VLLMServer
 from training.step import StepSettings, train_one_step
 from training.turn_row import rows_of
@@ -49,7 +49,7 @@ def test_ask_trace_train_hot_load_and_ask_again(vllm_server: VLLMServer, tiny_pl
 
         settings = StepSettings(learning_rate=5e-3, lora_rank=8)
         adapter = train_one_step(trajectories, model=tiny_planner, out=tmp_path / name, settings=settings)
-        load_adapter(vllm_server.base_url, name, adapter)
+        control(vllm_server.base_url, lambda server: server.load_adapter(name, adapter))
 
         trained = config(others.url, planner=name, planner_url=vllm_server.base_url)
         again = asyncio.run(_ask(trained, 4, tmp_path / "runs.db"))
@@ -59,7 +59,7 @@ def test_ask_trace_train_hot_load_and_ask_again(vllm_server: VLLMServer, tiny_pl
 
     after = forward(tiny_planner, adapter, calls, temperature=TEMPERATURE)
     assert _gain(trajectories, base, after) > 0, "the step went where the rewards are"
-    unload_adapter(vllm_server.base_url, name)
+    control(vllm_server.base_url, lambda server: server.unload_adapter(name))
 
 
 async def _ask(flow: FlowConfig, times: int, database_file: Path) -> list[Trajectory]:

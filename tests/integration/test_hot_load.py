@@ -6,10 +6,11 @@ import httpx
 import pytest
 
 from graph.errors import ConfigError, ModelError
+from graph.policies.policy import versioned_name
+from graph.policies.vllm_control import VLLMControl
 from graph.trace import Trajectory
-from tests.served_policy import Call, forward, gap, sample
+from tests.served_policy import Call, control, forward, gap, sample
 from tests.trajectories import make_trajectory
-from training.hot_load import load_adapter, loaded_adapters, unload_adapter, versioned_name
 from training.serve import VLLMServer
 from training.step import StepSettings, train_one_step
 
@@ -43,8 +44,8 @@ def test_a_trained_adapter_answers_after_hot_load_and_old_versions_stay_right(
             out=tmp_path / name,
             settings=settings,
         )
-        load_adapter(vllm_server.base_url, name, adapters[name])
-    assert loaded_adapters(vllm_server.base_url) == {name: str(path) for name, path in adapters.items()}
+        _load(vllm_server, name, adapters[name])
+    assert _loaded(vllm_server) == {name: str(path) for name, path in adapters.items()}
 
     for name, path in adapters.items():
         calls = _sample(vllm_server, name)
@@ -53,11 +54,11 @@ def test_a_trained_adapter_answers_after_hot_load_and_old_versions_stay_right(
     again = _sample(vllm_server, "planner")
     assert gap(again, forward(tiny_planner, None, again, temperature=TEMPERATURE)) < EXACT
 
-    unload_adapter(vllm_server.base_url, "planner@v1")
+    control(vllm_server.base_url, lambda server: server.unload_adapter("planner@v1"))
     body = {"model": "planner@v1", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
     assert httpx.post(f"{vllm_server.base_url}/chat/completions", json=body, timeout=60).status_code == 404
-    unload_adapter(vllm_server.base_url, "planner@v2")
-    assert loaded_adapters(vllm_server.base_url) == {}
+    control(vllm_server.base_url, lambda server: server.unload_adapter("planner@v2"))
+    assert _loaded(vllm_server) == {}
 
 
 @pytest.mark.parametrize(
@@ -73,8 +74,16 @@ def test_a_name_that_is_no_version_or_a_directory_that_is_not_its_own_is_refused
 ) -> None:
     (tmp_path / directory).mkdir()
     with pytest.raises(error):
-        load_adapter(vllm_server.base_url, name, tmp_path / directory)
-    assert name not in loaded_adapters(vllm_server.base_url)
+        _load(vllm_server, name, tmp_path / directory)
+    assert name not in _loaded(vllm_server)
+
+
+def _load(server: VLLMServer, name: str, path: Path) -> None:
+    control(server.base_url, lambda found: found.load_adapter(name, path))
+
+
+def _loaded(server: VLLMServer) -> dict[str, str]:
+    return control(server.base_url, VLLMControl.adapters)
 
 
 def _sample(server: VLLMServer, model: str) -> list[Call]:

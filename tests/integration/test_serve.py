@@ -10,14 +10,15 @@ import psutil
 import pytest
 
 from graph.errors import ConfigError, ModelError
-from training.serve import ServeSettings, VLLMServer
+from graph.serve_settings import ServeSettings
+from training.serve import VLLMServer
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(300)]
 
 
 def test_a_start_that_fails_says_why_in_vllms_words(vllm_python: Path, tiny_model: Path, tmp_path: Path) -> None:
-    settings = ServeSettings(python=vllm_python, model=str(tiny_model), max_model_len=100_000, enforce_eager=True)
-    server = VLLMServer(settings, log=tmp_path / "vllm.log")
+    settings = ServeSettings(python=vllm_python, max_model_len=100_000, enforce_eager=True)
+    server = VLLMServer(str(tiny_model), settings, log=tmp_path / "vllm.log")
     with pytest.raises(ModelError, match=r"max_model_len \(100000\) is greater than") as caught, server:
         pass
     assert "\n" not in str(caught.value)
@@ -29,23 +30,24 @@ def test_what_cannot_be_started_is_refused_before_anything_starts(
 ) -> None:
     log = tmp_path / "vllm.log"
     with pytest.raises(ConfigError, match="make vllm-cpu"):
-        VLLMServer(ServeSettings(python=tmp_path / "python", model=str(tiny_model)), log=log).start()
+        VLLMServer(str(tiny_model), ServeSettings(python=tmp_path / "python"), log=log).start()
     with pytest.raises(ConfigError, match=r"config\.json is missing"):
-        VLLMServer(ServeSettings(python=vllm_python, model=str(tmp_path)), log=log).start()
+        VLLMServer(str(tmp_path), ServeSettings(python=vllm_python), log=log).start()
     assert not log.exists()
 
 
-def test_a_port_in_use_is_refused(vllm_server: VLLMServer, tmp_path: Path) -> None:
+def test_a_port_in_use_is_refused(vllm_server: VLLMServer, tiny_planner: Path, tmp_path: Path) -> None:
     settings = vllm_server.settings.model_copy(update={"port": vllm_server.port})
     with pytest.raises(ConfigError, match=f"Port {vllm_server.port} .*choose another"):
-        VLLMServer(settings, log=tmp_path / "vllm.log").start()
+        VLLMServer(str(tiny_planner), settings, log=tmp_path / "vllm.log").start()
     assert httpx.get(f"{vllm_server.url}/health", timeout=10).is_success
 
 
 def test_killing_the_owner_ends_vllm_and_all_its_processes(vllm_python: Path, tiny_model: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from training.serve import ServeSettings, VLLMServer; "
-        "VLLMServer(ServeSettings(python=Path(sys.argv[1]), model=sys.argv[2], enforce_eager=True, max_model_len=512), "
+        "import sys; from pathlib import Path; from graph.serve_settings import ServeSettings; "
+        "from training.serve import VLLMServer; "
+        "VLLMServer(sys.argv[2], ServeSettings(python=Path(sys.argv[1]), enforce_eager=True, max_model_len=512), "
         "log=Path(sys.argv[3])).start()"
     )
     log = tmp_path / "vllm.log"
