@@ -50,8 +50,20 @@ def world() -> ScriptedServer:
     )
 
 
-def config(world_url: str, *, planner: str, planner_url: str, max_turns: int = 2) -> FlowConfig:
-    """The flow with `planner` at the vLLM server and every other role in the world."""
+def config(
+    world_url: str,
+    *,
+    planner: str,
+    planner_url: str,
+    max_turns: int = 2,
+    structured: str = "off",
+    policies: Path | None = None,
+    use: str = "promoted",
+) -> FlowConfig:
+    """The flow with `planner` at the vLLM server and every other role in the world.
+
+    `policies` is the directory of a registry, whose promoted version answers unless `use` says otherwise.
+    """
     return FlowConfig.model_validate(
         {
             "models": {
@@ -61,11 +73,12 @@ def config(world_url: str, *, planner: str, planner_url: str, max_turns: int = 2
                     "base_url": planner_url,
                     "temperature": TEMPERATURE,
                     "max_tokens": 96,
-                    "structured": "off",
+                    "structured": structured,
                 },
             },
             "tools": {"enabled": ["python", "generate"], "python": {"sandbox": "rlimits-only"}},
             "budgets": {"max_turns": max_turns},
+            "policies": {"directory": str(policies), "use": use} if policies else {"use": "base"},
         }
     )
 
