@@ -223,6 +223,31 @@ async def test_what_is_asked_is_what_is_sent():
     assert sent["stream_options"] == {"include_usage": True}
 
 
+NEUTRAL = {
+    "vllm": {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0},
+    "llamacpp": {"top_k": 0, "min_p": 0.0},
+    "test": {},
+}
+"""What is sent although nobody asked, as these servers would otherwise fill in the defaults of the model's files."""
+PENALTIES = {"presence_penalty": 0.5, "frequency_penalty": -0.25, "repetition_penalty": 1.1, "top_k": 3}
+
+
+@pytest.mark.parametrize("owner", ["vllm", "llamacpp", "test"])
+async def test_every_sampling_parameter_is_sent_as_asked_and_no_other(owner):
+    with planning("42", "42", owned_by=owner) as server:
+        plain = await call(server, temperature=0.7, structured="off")
+        asked = await call(server, temperature=0.4, top_p=0.8, seed=5, structured="off", extra=PENALTIES)
+    names = {"temperature", "top_p", "seed", "min_p", "stop", "logit_bias", "response_format", *PENALTIES}
+    sent = [{name: body[name] for name in names & body.keys()} for body in server.requests]
+    assert sent[0] == {"temperature": 0.7, "top_p": 1.0, **NEUTRAL[owner]}
+    assert sent[1] == {"temperature": 0.4, "top_p": 0.8, "seed": 5, **NEUTRAL[owner], **PENALTIES}
+    for done, body in ((plain, sent[0]), (asked, sent[1])):  # and as recorded
+        recorded = {name: done.sampling[name] for name in ("temperature", "top_p", "seed")} | done.sampling.get(
+            "extra", {}
+        )
+        assert {name: value for name, value in recorded.items() if value is not None} == body
+
+
 @pytest.mark.parametrize(
     ("structured", "owner", "role", "constrained"),
     [
