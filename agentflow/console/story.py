@@ -88,6 +88,8 @@ class Story:
         call = self._calls.pop(role, None) if role else None
         if call:
             note = seconds(call["seconds"])
+            if (policy := call.get("policy")) and policy != call["model"]:
+                note = f"{policy} · {note}"
         detail = _tokens(call) if call and self._verbose else ""
         Row(label, body, note, detail, style).print(self._console)
 

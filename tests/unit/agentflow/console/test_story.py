@@ -1,6 +1,8 @@
 import io
 from typing import Any
 
+import pytest
+
 from agentflow.console.story import Story
 from agentflow.console.terminal import PlainConsole
 from graph.events import Event, EventKind
@@ -84,6 +86,14 @@ def test_tokens_of_a_call_stand_below_what_it_brought():
         "          first token after 0.5 s · prompt 40 read + 300 cached, 12 written",
         "plan      Add → python",
     ]
+
+
+@pytest.mark.parametrize(("policy", "note"), [("planner@v3", "planner@v3 · 2.0 s"), ("m", "2.0 s"), (None, "2.0 s")])
+def test_the_policy_that_planned_is_named_unless_it_is_the_model_itself(policy, note):
+    call = ModelCall(role="planner", turn=0, model="m", policy=policy, prompt_hash="0", text="", seconds=2.0)
+    plan = Event.of(EventKind.PLAN, Plan(sub_goal="Add", tool="python"), turn=0)
+    output = told(Event.of(EventKind.CALL, call, turn=0), plan)
+    assert output.splitlines()[-1] == f"plan      Add → python  ({note})"
 
 
 def test_a_run_is_told_from_its_question_to_its_end():
