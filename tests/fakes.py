@@ -100,6 +100,10 @@ class ScriptedServer:
         rendered = "".join(f"<{m['role']}> {m['content']} " for m in body["messages"])
         return [token for token, _ in self.tokenize(rendered)]
 
+    def endpoint(self, path: str, body: dict[str, Any] | None) -> tuple[int, Any] | None:
+        """Return status and body where a subclass answers `path` itself; `body` is None for GET."""
+        return None
+
     def count(self, role: str) -> int:
         return self.roles.count(role)
 
@@ -140,6 +144,8 @@ class _Handler(BaseHTTPRequestHandler):
         scripted = self.scripted
         if scripted.key and self.headers.get("Authorization") != f"Bearer {scripted.key}":
             self._send(401, {"error": {"message": "bad key"}})
+        elif own := scripted.endpoint(self.path, None):
+            self._send(*own)
         elif self.path.endswith("/models"):
             about = {"object": "model", "owned_by": scripted.owned_by, "max_model_len": scripted.context}
             self._send(200, {"object": "list", "data": [{"id": name, **about} for name in scripted.models]})
@@ -147,7 +153,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, {"error": {"message": "not found"}})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        if own := self.scripted.endpoint(self.path, body):
+            return self._send(*own)
         reply = self.scripted.next_reply(body, {name.lower(): value for name, value in self.headers.items()})
         if reply.get("drop"):
             self._hang_up()
@@ -162,6 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._stream(reply, body)
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
+        return None
 
     def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = json.dumps(body).encode()
