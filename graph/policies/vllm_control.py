@@ -82,8 +82,12 @@ class VLLMControl:
         *,
         timeout: float | None = None,
         params: Mapping[str, str] | None = None,
+        absent: bool = False,
     ) -> httpx.Response:
-        """Send one request to `path`, which is absolute: some of vLLM's endpoints lie outside `/v1`."""
+        """Send one request to `path`, which is absolute: some of vLLM's endpoints lie outside `/v1`.
+
+        `absent` returns a 404 as well, where a server may lack the endpoint.
+        """
         url = f"{self.base_url.removesuffix('/v1')}{path}"
         try:
             response = await self._http.request(
@@ -94,7 +98,7 @@ class VLLMControl:
                 f"No answer from the model server at {url} ({type(error).__name__}): start it, or correct its address.",
                 transient=True,
             ) from error
-        if response.is_error:
+        if response.is_error and not (absent and response.status_code == 404):
             raise ModelError(f"The model server refused {url} ({response.status_code}): {self._message(response)}")
         return response
 
