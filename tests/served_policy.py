@@ -19,6 +19,28 @@ Call = tuple[list[int], list[int], list[float]]
 
 def sample(base_url: str, model: str, text: str, *, temperature: float, seed: int, max_tokens: int = 24) -> Call:
     """One planner-like call: sampled without constraint, its ids and log-probabilities as the server returns them."""
+
+    async def ask() -> Call:
+        async with httpx.AsyncClient(timeout=120) as http:
+            call, _ = await sampled(
+                http, base_url, model, text, temperature=temperature, seed=seed, max_tokens=max_tokens
+            )
+            return call
+
+    return asyncio.run(ask())
+
+
+async def sampled(
+    http: httpx.AsyncClient,
+    base_url: str,
+    model: str,
+    text: str,
+    *,
+    temperature: float,
+    seed: int,
+    max_tokens: int = 24,
+) -> tuple[Call, int]:
+    """As `sample`, with the number of its prompt's tokens that came from the server's prefix cache."""
     body: dict[str, Any] = {
         "model": model,
         "messages": [{"role": "system", "content": "Plan the next step."}, {"role": "user", "content": text}],
@@ -28,15 +50,13 @@ def sample(base_url: str, model: str, text: str, *, temperature: float, seed: in
         "logprobs": True,
         "return_token_ids": True,
     }
-    response = httpx.post(f"{base_url}/chat/completions", json=body, timeout=120)
+    response = await http.post(f"{base_url}/chat/completions", json=body)
     assert response.is_success, response.text
     answer = response.json()
     choice = answer["choices"][0]
-    return (
-        answer["prompt_token_ids"],
-        choice["token_ids"],
-        [token["logprob"] for token in choice["logprobs"]["content"]],
-    )
+    logprobs = [token["logprob"] for token in choice["logprobs"]["content"]]
+    details = answer["usage"]["prompt_tokens_details"] or {}
+    return (answer["prompt_token_ids"], choice["token_ids"], logprobs), details.get("cached_tokens") or 0
 
 
 def forward(model: Path, adapter: Path | None, calls: Sequence[Call], *, temperature: float) -> list[list[float]]:

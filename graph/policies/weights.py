@@ -189,7 +189,7 @@ async def _reload(control: VLLMControl, place: str, patience: float, *, after_fa
 def _attempts() -> AsyncRetrying:
     """What must not fail for a passing reason, as it would leave the server held or stale."""
     return AsyncRetrying(
-        retry=retry_if_exception_type(ModelError), stop=stop_after_delay(10), wait=wait_fixed(0.5), reraise=True
+        retry=retry_if_exception_type(ModelError), stop=stop_after_delay(5), wait=wait_fixed(0.5), reraise=True
     )
 
 
@@ -206,8 +206,10 @@ async def _bring_back(
     control: VLLMControl, old: _Weights, mark: str, patience: float, *, because: BaseException
 ) -> None:
     try:
-        await _reload(control, old.place, patience, after_failure=True)
-        await _set_mark(control, mark)
+        async for attempt in _attempts():  # vLLM closes the connection on which a reload failed
+            with attempt:
+                await _reload(control, old.place, patience, after_failure=True)
+                await _set_mark(control, mark)
     except ModelError as error:
         raise ModelError(
             f"The server at {control.base_url} has lost its weights, which could not be brought back after a failed "
