@@ -72,7 +72,7 @@ class Checkpoint:
             raise ConfigError(f"{directory} holds no model in safetensors format: save it with safetensors.")
         tensors: dict[str, Tensor] = {}
         for name in names:
-            tensors |= _header(directory / name)
+            tensors |= read_header(directory / name)
         if placed is not None and (astray := sorted(placed.keys() ^ tensors.keys())):
             raise ConfigError(f"{index} and its files do not agree on {astray[0]}: copy or save the model again.")
         states = [(name, (directory / name).stat()) for name in names]
@@ -140,7 +140,7 @@ def _json(file: Path) -> dict[str, Any]:
     return found
 
 
-def _header(file: Path) -> dict[str, Tensor]:
+def read_header(file: Path) -> dict[str, Tensor]:
     """Return what a safetensors file holds: 8 bytes that say how long the JSON header is, the header, the data."""
     try:
         size = file.stat().st_size
