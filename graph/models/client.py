@@ -18,6 +18,7 @@ from graph.errors import ModelError
 from graph.models.server import ServerInfo
 from graph.models.stream import Stream
 from graph.plain import plain_text
+from graph.policies.route import PolicySource, Route
 from graph.prompt import Message, hash_messages
 from graph.prompt_ids import shared_length
 from graph.records import ModelCall
@@ -56,14 +57,19 @@ class RoleModel:
         *,
         constraint: Constraint = "response_format",
         secrets: Collection[str] = (),
+        policies: PolicySource | None = None,
     ) -> None:
-        """`secrets` are the role's keys, which servers like to repeat in their errors: they are kept out of ours."""
+        """`secrets` are the role's keys, which servers like to repeat in their errors: they are kept out of ours.
+
+        `policies` decide before each call which version answers; None for the model as it is configured.
+        """
         self.role = role
         self.config = config
         self._chat = chat
         self._server = server
         self._constraint = constraint
         self._secrets = secrets
+        self._policies = policies
 
     @property
     def constrained(self) -> bool:
@@ -105,9 +111,9 @@ class RoleModel:
         constrained = schema is not None and self.constrained
         stream = Stream()
         at, start = time.time(), time.monotonic()
-        async with deadline.limit(), self._errors(stream):
+        async with deadline.limit(), self._route() as route, self._errors(stream, route):
             _current.set(stream)
-            async for chunk in self._chunks(messages, schema if constrained else None):
+            async for chunk in self._chunks(messages, schema if constrained else None, route):
                 if stream.first_token is None and chunk.text:
                     stream.first_token = time.monotonic() - start
                 text = stream.add(chunk)
@@ -115,10 +121,18 @@ class RoleModel:
                     on_token(text)
         if self._server and not stream.complete:
             raise ModelError(f"{self._where()} broke off in the middle of its answer.", transient=True)
-        return self._record(messages, stream, turn, constrained, previous_ids, at, time.monotonic() - start)
+        return self._record(messages, stream, route, turn, constrained, previous_ids, at, time.monotonic() - start)
 
     @asynccontextmanager
-    async def _errors(self, stream: Stream) -> AsyncIterator[None]:
+    async def _route(self) -> AsyncIterator[Route]:
+        if self._policies is None:
+            yield Route(self.config.model, self.config.model if self.returns_ids else None)
+            return
+        async with self._policies.route() as route:
+            yield route
+
+    @asynccontextmanager
+    async def _errors(self, stream: Stream, route: Route) -> AsyncIterator[None]:
         """Raise ModelError for whatever goes wrong with a server or with what it sends."""
         import openai  # slow to import, and there already once a model of this kind is open
 
@@ -126,6 +140,13 @@ class RoleModel:
             yield
         except openai.APIStatusError as error:
             reason = self._hide(_reason(error))[:_LONGEST_REASON]
+            if (
+                self._policies is not None
+                and isinstance(error, openai.NotFoundError)
+                and route.model != self.config.model
+            ):
+                self._policies.lost(route)  # unloaded by its successor's promotion, or by a restart of the server
+                raise ModelError(f"{self._where()} has lost the policy {route.policy}.", transient=True) from error
             raise ModelError(f"{self._where()} answered {error.status_code}: {reason}.") from error
         except (openai.OpenAIError, httpx.HTTPError) as error:
             # The client has retried what failed before the answer; a broken stream is for the flow to ask again.
@@ -146,10 +167,13 @@ class RoleModel:
             message = message.replace(secret, "[key]") if len(secret) >= _SHORTEST_SECRET else message
         return message
 
-    async def _chunks(self, messages: Sequence[Message], schema: dict[str, Any] | None) -> AsyncIterator[BaseMessage]:
+    async def _chunks(
+        self, messages: Sequence[Message], schema: dict[str, Any] | None, route: Route
+    ) -> AsyncIterator[BaseMessage]:
         prompt = [dict(message) for message in messages]
         if schema is None or self._constraint != "provider":
-            async for chunk in self._chat.astream(prompt, **self._body(schema)):
+            chat = route.chat or self._chat
+            async for chunk in chat.astream(prompt, **self._body(schema, route)):
                 yield chunk
             return
         text, parsed = "", None
@@ -161,20 +185,22 @@ class RoleModel:
         if not text and parsed is not None:  # it came as the arguments of a tool call
             yield AIMessageChunk(content=json.dumps(parsed, ensure_ascii=False))
 
-    def _body(self, schema: dict[str, Any] | None) -> dict[str, Any]:
+    def _body(self, schema: dict[str, Any] | None, route: Route) -> dict[str, Any]:
         """Return what goes into this call beyond the settings that the chat model was built with."""
+        body: dict[str, Any] = {}
         if self._server is None:
             if schema is None:
-                return {}
+                return body
             extra = dict(getattr(self._chat, "extra_body", None) or {})
         else:
-            extra = dict(self.config.extra)
+            extra = {**self.config.extra, **route.extra}
+            body["model"] = route.model
         if schema:
             extra["response_format"] = {"type": "json_schema", "json_schema": {"name": self.role, "schema": schema}}
         if self.returns_ids:
             extra["return_token_ids"] = True
-            return {"extra_body": extra, "logprobs": True}
-        return {"extra_body": extra}
+            body["logprobs"] = True
+        return {**body, "extra_body": extra}
 
     def _where(self) -> str:
         place = f"at {self._server.base_url} " if self._server else ""
@@ -184,6 +210,7 @@ class RoleModel:
         self,
         messages: Sequence[Message],
         stream: Stream,
+        route: Route,
         turn: int,
         constrained: bool,
         previous_ids: Sequence[int],
@@ -198,7 +225,7 @@ class RoleModel:
             role=self.role,
             turn=turn,
             model=config.model,
-            policy=config.model if self.returns_ids else None,
+            policy=route.policy,
             prompt_hash=hash_messages(messages),
             text=plain_text("".join(stream.text)),
             prompt_shared=shared,

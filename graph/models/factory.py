@@ -16,6 +16,8 @@ from graph.engine import ROLE_SLOTS, EngineInfo, ensure_engine
 from graph.errors import ConfigError
 from graph.models.client import Constraint, RoleModel, note_answer, with_schema
 from graph.models.server import ServerInfo, probe_server
+from graph.policies.opening import open_policies
+from graph.policies.route import PolicySource
 
 OnNotice = Callable[[str], None]
 
@@ -57,16 +59,29 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
         servers = await _probe(configs, http)
         models: dict[Role, RoleModel] = {}
         contexts = [server.context for server in servers.values() if server.context]
+        planner = configs["planner"]
+        policies = await open_policies(
+            config,
+            planner,
+            servers.get(planner.base_url or ""),
+            engine,
+            http,
+            key=_key(planner),
+            open_chat=lambda found: _local_chat(_local_config("planner", planner, found), found, http),
+            on_notice=on_notice,
+        )
         for role, model in configs.items():
+            of_role = policies if role == "planner" else None
             if model.embedded and engine:
-                models[role] = _open_local(role, model, engine, http)
+                models[role] = _open_local(role, model, engine, http, policies=of_role)
                 contexts.append(config.local.context_per_slot)
             elif model.base_url:
                 server = servers[model.base_url]
                 key = _key(model)
                 model = model.model_copy(update={"extra": {**_PLAIN_SAMPLING[server.kind], **model.extra}})
                 chat = _openai(model, server.base_url, key, http)
-                models[role] = RoleModel(role, model, chat, server, secrets=[key] if key else [])
+                secrets = [key] if key else []
+                models[role] = RoleModel(role, model, chat, server, secrets=secrets, policies=of_role)
             else:
                 models[role] = _open_provider(role, model)
         yield Models(models, min(contexts, default=None))
@@ -105,14 +120,24 @@ async def _probe(configs: Mapping[Role, ModelConfig], http: httpx.AsyncClient) -
     return servers
 
 
-def _open_local(role: Role, config: ModelConfig, engine: EngineInfo, http: httpx.AsyncClient) -> RoleModel:
+def _open_local(
+    role: Role, config: ModelConfig, engine: EngineInfo, http: httpx.AsyncClient, *, policies: PolicySource | None
+) -> RoleModel:
+    named = _local_config(role, config, engine)
+    server = ServerInfo(engine.base_url, "llamacpp", (engine.model,), None)
+    chat = _local_chat(named, engine, http)
+    return RoleModel(role, named, chat, server, secrets=[engine.api_key], policies=policies)
+
+
+def _local_config(role: Role, config: ModelConfig, engine: EngineInfo) -> ModelConfig:
     # return_progress: without it the server notices a cancelled request only after the whole prompt was prefilled
     extra = {"id_slot": ROLE_SLOTS[role], "return_progress": True, **_PLAIN_SAMPLING["llamacpp"], **config.extra}
-    named = config.model_copy(update={"model": engine.model, "extra": extra})
-    server = ServerInfo(engine.base_url, "llamacpp", (engine.model,), None)
+    return config.model_copy(update={"model": engine.model, "extra": extra})
+
+
+def _local_chat(named: ModelConfig, engine: EngineInfo, http: httpx.AsyncClient) -> BaseChatModel:
     # It closes one kept-alive connection in forty without a word; a new one costs nothing on loopback.
-    chat = _openai(named, engine.base_url, engine.api_key, http, headers={"Connection": "close"})
-    return RoleModel(role, named, chat, server, secrets=[engine.api_key])
+    return _openai(named, engine.base_url, engine.api_key, http, headers={"Connection": "close"})
 
 
 def _openai(

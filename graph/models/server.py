@@ -1,6 +1,7 @@
 """What an OpenAI-compatible server says about itself."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import httpx
@@ -21,6 +22,8 @@ class ServerInfo:
     """Empty when the server does not list them."""
     context: int | None
     """Tokens of the smallest context of its models; None when it does not say."""
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """What vLLM serves without an adapter: the model's directory or name on the hub, by name."""
 
 
 async def probe_server(base_url: str, key: str | None, http: httpx.AsyncClient, *, key_name: str | None) -> ServerInfo:
@@ -44,11 +47,12 @@ async def probe_server(base_url: str, key: str | None, http: httpx.AsyncClient, 
         owners = {model.get("owned_by") for model in listed}
         names = tuple(str(model["id"]) for model in listed)
         contexts = [int(model["max_model_len"]) for model in listed if model.get("max_model_len")]
+        bases = {str(model["id"]): str(model.get("root")) for model in listed if not model.get("parent")}
     except (ValueError, AttributeError, KeyError, TypeError):
-        owners, names, contexts = set(), (), []
+        owners, names, contexts, bases = set(), (), [], {}
     kind: Literal["vllm", "llamacpp", "other"] = "other"
     if "vllm" in owners:
         kind = "vllm"
     elif "llamacpp" in owners:
         kind = "llamacpp"
-    return ServerInfo(base_url, kind, names, min(contexts, default=None))
+    return ServerInfo(base_url, kind, names, min(contexts, default=None), bases)

@@ -11,7 +11,6 @@ Several processes, also on several machines with a shared file system, use one r
 
 import difflib
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -246,7 +245,7 @@ class PolicyRegistry:
         return policy
 
     def _next_version(self, name: str) -> int:
-        """Return one more than any version of this name that is there or was ever promoted: names are not used twice."""
+        """Return one more than any that is there or was ever promoted: no name is used twice."""
         known = {*self.names(), *(change.policy for change in self._promoted.read().history if change.policy)}
         numbers = [version for found, version in map(split_name, known) if found == name]
         return max(numbers, default=0) + 1
