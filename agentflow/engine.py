@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, help="The embedded model's server, which
 @app.command("status")
 def status(as_json: AsJson = False) -> None:
     """Show the engines that run."""
-    from graph.engine import ROLE_SLOTS, running_engines
+    from graph.engine import running_engines
 
     engines = running_engines()
     if as_json:
@@ -26,10 +26,12 @@ def status(as_json: AsJson = False) -> None:
         return
     console = PlainConsole()
     for engine in engines:
+        name = f"{engine.model} on {engine.base}" if engine.base else engine.model
+        slots = "1 slot" if engine.slots == 1 else f"{engine.slots} slots"
         age, idle = seconds(time.time() - engine.started), seconds(engine.idle_seconds)
         console.print(
-            f"{engine.model} at {engine.base_url} (process {engine.pid}, {engine.threads} threads, {len(ROLE_SLOTS)} "
-            f"slots of {engine.context_per_slot:,} tokens, up for {age}, stops after {idle} without a request)",
+            f"{name} at {engine.base_url} (process {engine.pid}, {engine.threads} threads, {slots} of "
+            f"{engine.context_per_slot:,} tokens, up for {age}, stops after {idle} without a request)",
             soft_wrap=True,
         )
     if not engines:

@@ -12,7 +12,7 @@ from graph.engine.home import EngineHome, EngineState, all_homes, home_of
 from graph.engine.info import ROLE_SLOTS, EngineInfo
 from graph.engine.launch import await_ready, runs, start
 from graph.engine.machine import usable_cores
-from graph.engine.model_file import model_file
+from graph.engine.model_file import AdapterFile, model_file
 from graph.engine.settings import LocalSettings
 from graph.engine.slots import Messages, warm
 from graph.errors import ConfigError, SetupError
@@ -23,22 +23,29 @@ _LOCK_SECONDS = 180.0
 _PAUSE = 0.05
 
 
-def ensure_engine(settings: LocalSettings, *, on_progress: Callable[[str], None] | None = None) -> EngineInfo:
+def ensure_engine(
+    settings: LocalSettings,
+    *,
+    adapter: AdapterFile | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> EngineInfo:
     """The engine that `settings` ask for, started unless it runs and is well.
 
-    Commands that call this at once get the same engine. Raises SetupError when the model or xllamacpp is missing,
+    With `adapter` it is one of its own, which applies the adapter to all it is asked and has a single slot. Commands
+    that call this at once get the same engine. Raises SetupError when the model or xllamacpp is missing,
     ConfigError when the model does not fit into memory or the engine does not start.
     """
     model, threads = model_file(settings), _threads(settings)
-    home = home_of(settings, model, threads)
+    home = home_of(settings, model, threads, adapter)
     try:
         home.make()
         with home.start_lock().acquire(timeout=_LOCK_SECONDS):
             state = _running_state(home)
             if state is None:
                 if on_progress is not None:
-                    on_progress(f"Starting the embedded model {model.name}")
-                state = start(home, model, settings, threads)
+                    named = f"{model.name} with {adapter.name}" if adapter else model.name
+                    on_progress(f"Starting the embedded model {named}")
+                state = start(home, model, settings, threads, adapter)
             if state.idle_seconds != settings.idle_seconds:
                 state = state.model_copy(update={"idle_seconds": settings.idle_seconds})
                 home.write_state(state)
@@ -105,6 +112,7 @@ def _info(state: EngineState) -> EngineInfo:
         base_url=f"http://127.0.0.1:{state.port}/v1",
         api_key=state.api_key,
         model=state.model,
+        base=state.base,
         pid=state.pid,
         port=state.port,
         started=state.started,

@@ -1,6 +1,6 @@
 """The folder of one engine: its state, locks, log and saved slots.
 
-Engines whose model, threads or context differ have folders of their own and run side by side. In each:
+Engines whose model, adapter, threads or context differ have folders of their own and run side by side. In each:
 
     state.json    who runs, where it listens and with which key (readable by the user alone)
     start.lock    held while somebody looks for an engine and starts one, and by the engine while it decides to stop
@@ -22,7 +22,7 @@ import filelock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from graph.corpus.location import cache_directory
-from graph.engine.model_file import ModelFile
+from graph.engine.model_file import AdapterFile, ModelFile
 from graph.engine.settings import LocalSettings
 
 _REVISION = 1
@@ -44,6 +44,8 @@ class EngineState(BaseModel):
     """0 while it starts."""
     api_key: str
     model: str
+    base: str | None = None
+    """As in EngineInfo."""
     threads: int
     context_per_slot: int
     idle_seconds: float
@@ -130,9 +132,10 @@ def engines_directory() -> Path:
     return cache_directory() / "engine"
 
 
-def home_of(settings: LocalSettings, model: ModelFile, threads: int) -> EngineHome:
+def home_of(settings: LocalSettings, model: ModelFile, threads: int, adapter: AdapterFile | None = None) -> EngineHome:
     """The home of the engine that `settings` ask for."""
-    key = json.dumps([_REVISION, model.identity, threads, settings.context_per_slot])
+    parts = [_REVISION, model.identity, threads, settings.context_per_slot]
+    key = json.dumps([*parts, adapter.name, adapter.identity] if adapter else parts)
     return EngineHome(engines_directory() / f"{model.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}")
 
 

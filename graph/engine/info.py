@@ -14,6 +14,11 @@ ROLE_SLOTS: dict[str, int] = {
 request's body, finds the unchanging part of its prompt in the cache from its second call on."""
 
 
+def slot_count(*, with_adapter: bool) -> int:
+    """Slots of an engine: one for each role, or for the planner alone."""
+    return 1 if with_adapter else len(ROLE_SLOTS)
+
+
 @dataclass(frozen=True)
 class EngineInfo:
     """A running engine that answered its health check."""
@@ -23,7 +28,9 @@ class EngineInfo:
     api_key: str = field(repr=False)
     """Random, new at each start: keeps other users of this machine out of the loopback port."""
     model: str
-    """The name it serves the model by."""
+    """The name it serves the model by: the model's own, or its adapter's."""
+    base: str | None
+    """The model that its adapter is applied to; None without one."""
     pid: int
     port: int
     started: float
@@ -33,3 +40,8 @@ class EngineInfo:
     """Tokens."""
     idle_seconds: float
     """It stops after this long without a request."""
+
+    @property
+    def slots(self) -> int:
+        """Calls that it works on at once. An adapter is the planner's, which needs one."""
+        return slot_count(with_adapter=self.base is not None)

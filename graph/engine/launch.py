@@ -10,7 +10,7 @@ from pathlib import Path
 from graph.engine.client import EngineClient
 from graph.engine.home import EngineHome, EngineState
 from graph.engine.machine import birth_mark
-from graph.engine.model_file import ModelFile, check_memory
+from graph.engine.model_file import AdapterFile, ModelFile, check_memory
 from graph.engine.settings import LocalSettings
 from graph.errors import ConfigError, SetupError
 
@@ -18,7 +18,9 @@ _START_SECONDS = 120.0
 _PAUSE = 0.05
 
 
-def start(home: EngineHome, model: ModelFile, settings: LocalSettings, threads: int) -> EngineState:
+def start(
+    home: EngineHome, model: ModelFile, settings: LocalSettings, threads: int, adapter: AdapterFile | None = None
+) -> EngineState:
     """Start an engine in `home` and wait until it answers.
 
     Should this process die meanwhile, the engine starts all the same and the next command finds it. Raises SetupError
@@ -26,13 +28,15 @@ def start(home: EngineHome, model: ModelFile, settings: LocalSettings, threads: 
     """
     if importlib.util.find_spec("xllamacpp") is None:
         raise SetupError('The embedded engine is not installed: run `pip install "agentflow[local]"`.')
-    check_memory(model, settings)
+    check_memory(model, settings, adapter)
     from graph.engine.process import EngineRequest  # imported here: only a start needs it
 
     request = EngineRequest(
         directory=home.directory,
         model_path=model.path,
-        model=model.name,
+        model=adapter.name if adapter else model.name,
+        base=model.name if adapter else None,
+        adapter_path=adapter.path if adapter else None,
         threads=threads,
         context_per_slot=settings.context_per_slot,
         idle_seconds=settings.idle_seconds,

@@ -7,13 +7,26 @@ from pathlib import Path
 
 from graph.assets.place import path_of
 from graph.assets.registry import MODELS
-from graph.engine.info import ROLE_SLOTS
+from graph.engine.info import slot_count
 from graph.engine.machine import free_memory
 from graph.engine.settings import LocalSettings
 from graph.errors import ConfigError
 
 PROMPT_CACHE_MB = 256
 """Memory in which an engine keeps prompts that other prompts have pushed out of their slot."""
+
+
+@dataclass(frozen=True)
+class AdapterFile:
+    """A GGUF LoRA on disk, which an engine applies to its model."""
+
+    path: Path
+    name: str
+    """What the server calls the model with it."""
+    identity: str
+    """Changes when the file does."""
+    size: int
+    """Bytes."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +67,24 @@ def model_file(settings: LocalSettings) -> ModelFile:
     return ModelFile(path, path.stem, identity, stat.st_size)
 
 
-def memory_needed(model: ModelFile, settings: LocalSettings) -> int:
+def memory_needed(model: ModelFile, settings: LocalSettings, adapter: AdapterFile | None = None) -> int:
     """Bytes that an engine takes, about.
 
     The cache of a token takes a 40,000th of the weights in both of the models that `agentflow setup` offers (28 KiB in
     the 1.5B, 12 KiB in the 0.5B); other models are taken to be like them.
     """
-    tokens = settings.context_per_slot * len(ROLE_SLOTS)
-    return int(model.size * 1.25 + model.size / 40_000 * tokens) + (PROMPT_CACHE_MB << 20) + (256 << 20)
+    tokens = settings.context_per_slot * slot_count(with_adapter=adapter is not None)
+    weights = model.size * 1.25 + (adapter.size if adapter else 0)
+    return int(weights + model.size / 40_000 * tokens) + (PROMPT_CACHE_MB << 20) + (256 << 20)
 
 
-def check_memory(model: ModelFile, settings: LocalSettings) -> None:
+def check_memory(model: ModelFile, settings: LocalSettings, adapter: AdapterFile | None = None) -> None:
     """Raise ConfigError when an engine for `model` does not fit into the memory that is free."""
-    needed, free = memory_needed(model, settings), free_memory()
+    needed, free = memory_needed(model, settings, adapter), free_memory()
     if needed <= free:
         return
     smaller = 'local.model = "0.5b" or ' if settings.model == "1.5b" else ""
     raise ConfigError(
         f"The embedded model needs about {needed / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free: "
-        f"set {smaller}a smaller local.context_per_slot, or stop other programs."
+        f"set {smaller}a smaller local.context_per_slot, or stop other programs and engines."
     )

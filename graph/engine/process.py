@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from graph.engine.client import EngineClient
 from graph.engine.home import EngineHome, EngineState
-from graph.engine.info import ROLE_SLOTS
+from graph.engine.info import slot_count
 from graph.engine.machine import birth_mark
 from graph.engine.model_file import PROMPT_CACHE_MB
 from graph.engine.slots import restore
@@ -45,6 +45,8 @@ class EngineRequest(BaseModel):
     """The engine's home."""
     model_path: Path
     model: str
+    base: str | None
+    adapter_path: Path | None
     threads: int
     context_per_slot: int
     idle_seconds: float
@@ -90,7 +92,7 @@ def _serve(request: EngineRequest, home: EngineHome, stop: threading.Event) -> N
         started=time.time(),
         port=0,
         api_key=secrets.token_urlsafe(32),
-        **request.model_dump(exclude={"directory", "model_path"}),
+        **request.model_dump(exclude={"directory", "model_path", "adapter_path"}),
     )
     home.write_state(state)
     import xllamacpp  # only here: loading it in a command would cost every command its start
@@ -111,8 +113,12 @@ def _serve(request: EngineRequest, home: EngineHome, stop: threading.Event) -> N
 
 def _parameters(parameters: Any, request: EngineRequest, home: EngineHome, api_key: str) -> Any:
     """llama.cpp's parameters for `request`."""
-    slots = len(ROLE_SLOTS)
+    slots = slot_count(with_adapter=request.base is not None)
     parameters.model.path = str(request.model_path)
+    if request.adapter_path:
+        from xllamacpp import CommonAdapterLoraInfo  # loaded by now
+
+        parameters.lora_adapters = [CommonAdapterLoraInfo(str(request.adapter_path), 1.0)]
     parameters.model_alias = {request.model}
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0  # the kernel chooses a free one
