@@ -1,37 +1,27 @@
 """The single checks of `agentflow doctor`."""
 
 import asyncio
-import importlib.util
 import os
 import platform
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from agentflow.finding import Finding
+from agentflow.model_checkup import examine_models
+
 if TYPE_CHECKING:
-    from graph.config import FlowConfig, ModelConfig, Role
+    from graph.config import FlowConfig
 
 _OLDEST_PYTHON = (3, 11)
 _ARCHITECTURES = {"x86_64", "amd64", "aarch64", "arm64"}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report."""
-
-    subject: str
-    state: Literal["ok", "note", "broken"]
-    """`note`: something is missing that not every run needs."""
-    text: str
-    """What was found, and what to do unless it is `ok`."""
 
 
 async def examine(config: "FlowConfig") -> AsyncIterator[Finding]:
     """Check everything that `config` uses, one finding after another."""
     yield _python()
     yield _platform()
-    async for finding in _models(config):
+    async for finding in examine_models(config):
         yield finding
     async for finding in _tools(config):
         yield finding
@@ -56,52 +46,6 @@ def _platform() -> Finding:
     return Finding(
         "platform", "note", f"{system} on {machine} is not tested: {missing}; use model servers by base_url."
     )
-
-
-async def _models(config: "FlowConfig") -> AsyncIterator[Finding]:
-    from graph.config import ROLES
-
-    groups: dict[tuple[str, str | None, str | None], list[Role]] = {}
-    for role in ROLES:
-        model = config.models.of(role)
-        groups.setdefault((model.model, model.base_url, model.api_key_env), []).append(role)
-    for roles in groups.values():
-        model = config.models.of(roles[0])
-        subject = f"model of {', '.join(roles) if len(roles) < len(ROLES) else 'all roles'}"
-        if model.embedded:
-            yield await asyncio.to_thread(_engine, config, subject)
-        else:
-            yield await _server(roles[0], model, subject)
-
-
-async def _server(role: "Role", model: "ModelConfig", subject: str) -> Finding:
-    from graph.errors import ConfigError
-    from graph.models.factory import check_role
-
-    try:
-        await check_role(role, model)
-    except ConfigError as error:
-        return Finding(subject, "broken", str(error))
-    return Finding(subject, "ok", f"{model.model}{f' at {model.base_url}' if model.base_url else ''}")
-
-
-def _engine(config: "FlowConfig", subject: str) -> Finding:
-    from graph.engine import engine_status
-    from graph.engine.model_file import check_memory, model_file
-    from graph.errors import ConfigError
-
-    if importlib.util.find_spec("xllamacpp") is None:
-        remedy = 'run `pip install "agentflow[local]"`, or set base_url of a model server'
-        return Finding(subject, "broken", f"the embedded engine is not installed: {remedy}.")
-    try:
-        file = model_file(config.local)
-        running = engine_status(config.local)
-        if running is None:
-            check_memory(file, config.local)
-    except ConfigError as error:
-        return Finding(subject, "broken", str(error))
-    state = f"runs at {running.base_url}" if running else "starts when it is needed"
-    return Finding(subject, "ok", f"{file.name} (embedded), {state}")
 
 
 async def _tools(config: "FlowConfig") -> AsyncIterator[Finding]:

@@ -4,9 +4,10 @@ import asyncio
 
 import typer
 
-from agentflow.checkup import Finding, examine
+from agentflow.checkup import examine
 from agentflow.console.row import Row
 from agentflow.console.terminal import PlainConsole
+from agentflow.finding import Finding
 from agentflow.options import ConfigFile, Overrides, settings
 
 _STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}

@@ -52,7 +52,7 @@ def run_stoppable(work: Callable[[], Coroutine[Any, Any, T]], *, last_words: Cal
             timer.start()
             loop.call_soon_threadsafe(task.cancel)
 
-        with _handling(stop):
+        with handling_signals(stop):
             try:
                 return await work()
             except asyncio.CancelledError:
@@ -64,8 +64,8 @@ def run_stoppable(work: Callable[[], Coroutine[Any, Any, T]], *, last_words: Cal
 
 
 @contextmanager
-def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle the signals, but for those that whoever started this process wants ignored (`nohup`, `&`)."""
+def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle Ctrl-C and its kin, but for those that whoever started this process wants ignored (`nohup`, `&`)."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     for number, old in before.items():
         if old is not signal.SIG_IGN:
