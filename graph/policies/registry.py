@@ -187,32 +187,44 @@ class PolicyRegistry:
         """Return what is promoted and was before. Raises as `promoted`."""
         return self._promoted.read()
 
-    def promote(self, full_name: str | None) -> None:
-        """Have every process use this version from its next call on; None for the model as it is.
+    def promote(self, full_name: str | None) -> str | None:
+        """Have every process use this version from its next call on, and return what they used; None for the base.
 
         Raises:
             ConfigError: there is no such version.
         """
-        if full_name is not None:
-            self.get(full_name)
-        self._change(lambda promotions: promotions.promote(full_name))
 
-    def rollback(self) -> str | None:
+        def forward(promotions: Promotions) -> Promotions:
+            if full_name is not None:
+                self.get(full_name)
+            return promotions.promote(full_name)
+
+        before, _ = self._change(forward)
+        return before.current
+
+    def rollback(self, *, expected: Promotions | None = None) -> str | None:
         """Go back to what was promoted before, and return it; None for the model as it is.
 
+        Args:
+            expected: what the caller has prepared to go back from.
+
         Raises:
-            ConfigError: nothing was, or it is not there any more.
+            ConfigError: nothing was, or it is not there any more; or something else than `expected` is promoted now.
         """
 
         def back(promotions: Promotions) -> Promotions:
+            if expected not in {None, promotions}:
+                raise ConfigError("Another process changed what is promoted meanwhile: look at it, and try again.")
             found = promotions.roll_back()
             if found.current is not None:
                 self.get(found.current)
             return found
 
-        return self._change(back).current
+        _, after = self._change(back)
+        return after.current
 
-    def _change(self, change: Callable[[Promotions], Promotions]) -> Promotions:
+    def _change(self, change: Callable[[Promotions], Promotions]) -> tuple[Promotions, Promotions]:
+        """Return what held before and what holds now."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -224,7 +236,7 @@ class PolicyRegistry:
             after = change(before)
             if after != before:
                 self._promoted.write(after)
-            return after
+            return before, after
 
     def _place(self, files: PolicyFiles, name: str, record: Callable[[int, dict[str, str]], Policy]) -> Policy:
         for left in self.directory.glob(f"{_ADDING}*"):
