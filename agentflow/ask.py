@@ -1,5 +1,6 @@
 """`agentflow ask`: one question, live."""
 
+import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +28,9 @@ def ask(
     conversation: Annotated[
         str | None, typer.Option(metavar="ID", help="Go on from an earlier run: a follow-up question.")
     ] = None,
+    policy: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Version of the planner: base, promoted, or such as planner@v3.")
+    ] = None,
     cache: Annotated[bool, typer.Option("--cache", help="Keep results of tools, and use the kept ones.")] = False,
     as_json: AsJson = False,
     no_stream: NoStream = False,
@@ -38,7 +42,9 @@ def ask(
     """Ask a question and see every turn that leads to the answer."""
     text = read_question(question)
     extra = [f"budgets.max_turns={max_turns}"] if max_turns is not None else []
-    loaded = settings(context, config_file, overrides, extra=(*extra, *(["tools.cache=true"] if cache else [])))
+    extra += ["tools.cache=true"] if cache else []
+    extra += [f"policies.use={json.dumps(policy)}"] if policy is not None else []
+    loaded = settings(context, config_file, overrides, extra=tuple(extra))
     named = _names(tools) if tools is not None else None
 
     async def work(runner: "Runner", on_event: "Callable[[Event], None]") -> "Trajectory":

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from agentflow import ask, config, corpus, doctor, engine, runs, serve, setup
+from agentflow import ask, config, corpus, doctor, engine, policies, runs, serve, setup
 from agentflow.console.terminal import complain, lose_output
 from agentflow.options import ConfigFile, Overrides
 from graph.errors import AgentFlowError, ConfigError
@@ -37,6 +37,7 @@ app.add_typer(engine.app, name="engine")
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(config.app, name="config")
 app.command("serve")(serve.serve)
+app.add_typer(policies.app, name="policies")
 app.command("doctor")(doctor.doctor)
 
 

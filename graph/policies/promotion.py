@@ -118,6 +118,20 @@ async def load(
         await _push(registry, wanted, server, on_notice or _unheard)
 
 
+async def unload(full_name: str, server: VLLMControl) -> None:
+    """Unload an adapter; calls under way finish.
+
+    Raises:
+        ConfigError: the server does not hold it.
+        ModelError: it does not answer.
+    """
+    held = await server.adapters()
+    if full_name not in held:
+        there = ", ".join(sorted(held)) or "no adapter"
+        raise ConfigError(f"{full_name} is not loaded at {server.base_url}, which holds {there}.")
+    await server.unload_adapter(full_name)
+
+
 async def _switch(
     registry: PolicyRegistry,
     full_name: str | None,
