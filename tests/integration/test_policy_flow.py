@@ -19,29 +19,39 @@ from graph.config import FlowConfig
 from graph.errors import ConfigError
 from graph.events import Event, EventKind
 from graph.policies.registry import PolicyRegistry
+from graph.policies.vllm_control import VLLMControl
 from graph.records import StopReason
 from graph.runner import open_runner
 from graph.serve_settings import ServeSettings
 from graph.storage.database import open_database
 from graph.trace import Trajectory
 from tests.random_adapter import random_adapter
-from tests.served_policy import Call, forward, gap
+from tests.served_policy import Call, control, forward, gap
 from tests.tiny_planner import QUESTIONS, TEMPERATURE, config, world
 from training.serve import VLLMServer
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.timeout(600),
+    # peft uses names that transformers has deprecated.
+    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.* is deprecated:FutureWarning"),
+]
 
 EXACT = 1e-3
 DISTINCT = 10 * EXACT
 
 
 @pytest.fixture
-def registry(tiny_planner: Path, tmp_path: Path) -> PolicyRegistry:
-    """Two versions of the planner that answer differently, none promoted."""
+def registry(tiny_planner: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[PolicyRegistry]:
+    """Two versions of the planner that answer differently, none promoted; the shared server forgets them at the end."""
     registry = PolicyRegistry(tmp_path / "policies")
     for seed in (1, 2):
         registry.add(random_adapter(tiny_planner, tmp_path / f"adapter{seed}", seed=seed), base_model=str(tiny_planner))
-    return registry
+    yield registry
+    if "vllm_server" in request.fixturenames:
+        url = request.getfixturevalue("vllm_server").base_url
+        for name in control(url, VLLMControl.adapters):
+            control(url, lambda server, name=name: server.unload_adapter(name))
 
 
 def flow(server: VLLMServer, others: str, registry: PolicyRegistry, **changes: str) -> FlowConfig:
