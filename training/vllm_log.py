@@ -16,7 +16,7 @@ _STAGES = (
     ("Initializing a V1 LLM engine", "starting the engine"),
     ("Starting to load model", "loading the weights"),
     ("Loading weights took", "preparing to compute"),
-    ("torch.compile", "compiling"),
+    ("Dynamo bytecode transform", "compiling"),
     ("Capturing CUDA graph", "compiling"),
     ("KV cache size", "setting the cache up"),
     ("Starting vLLM", "opening the port"),

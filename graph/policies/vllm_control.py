@@ -69,7 +69,7 @@ class VLLMControl:
     async def _models(self) -> list[dict[str, Any]]:
         response = await self.request("GET", "/v1/models")
         try:
-            listed: list[dict[str, Any]] = response.json()["data"]
+            listed = [{"root": model["id"], **model} for model in response.json()["data"]]
         except (ValueError, KeyError, TypeError) as error:
             raise ModelError(f"The server at {self.base_url} does not list its models as vLLM does.") from error
         return listed

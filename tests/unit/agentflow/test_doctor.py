@@ -1,7 +1,13 @@
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from graph.policies.registry import PolicyRegistry
 from tests.command import Workplace
 from tests.fakes import ScriptedServer
+from tests.policy_directories import adapter_directory
+from tests.policy_server import PolicyServer
 from tests.unit.agentflow.conftest import Call
 
 
@@ -49,3 +55,75 @@ def test_settings_that_cannot_be_read(call: Call, place: Workplace):
     (place.directory / "agentflow.toml").write_text("[budgets]\nmax_turn = 3\n")
     output = call("doctor", status=1)
     assert output.startswith("broken    settings: There is no setting budgets.max_turn in agentflow.toml")
+
+
+class Vllm(PolicyServer):
+    """A planner's server whose answers to calls are all alike: log-probabilities without the temperature."""
+
+    def endpoint(self, path: str, body: dict[str, Any] | None) -> tuple[int, Any] | None:
+        match path:
+            case "/version":
+                return 200, {"version": "0.29.1"}
+            case "/v1/unload_lora_adapter":
+                return 404, {"detail": "Not Found"}
+            case "/v1/chat/completions":
+                top = [{"token": "a", "logprob": -1.0, "bytes": None}, {"token": "b", "logprob": -3.0, "bytes": None}]
+                choice = {"token_ids": [1], "logprobs": {"content": [{"top_logprobs": top}]}}
+                return 200, {"prompt_token_ids": [1], "choices": [choice]}
+        return super().endpoint(path, body)
+
+
+def planner_at(url: str, *more: str) -> list[str]:
+    settings = ("models.planner.model=planner", f"models.planner.base_url={url}", *more)
+    return [part for setting in settings for part in ("--set", setting)]
+
+
+def test_a_planner_on_vllm_and_what_would_make_training_wrong(call: Call, place: Workplace, server: ScriptedServer):
+    place.write_config(server.url)
+    with Vllm({}, context=8192) as vllm:
+        vllm.adapters["planner@v1"] = "/elsewhere/planner@v1"
+        output = call("doctor", *planner_at(vllm.url, "models.planner.top_p=0.9"))
+    assert f"ok        model of planner: planner at {vllm.url} (vLLM 0.29.1, context 8,192 tokens)" in output
+    assert "base model /models/base; adapters cannot be loaded while it runs, loaded: planner@v1" in output
+    assert "ok        planner's server: log-probabilities raw_logprobs; token ids returned" in output
+    assert "ok        policy: the model as it is; none is promoted" in output
+    notes = [line for line in output.splitlines() if line.startswith("note      training: ")]
+    assert len(notes) == 3
+    assert sum("top_p is 0.9" in note for note in notes) == 1
+    assert "development endpoints" not in output
+
+
+def test_the_policy_in_force_and_development_endpoints(
+    call: Call, place: Workplace, server: ScriptedServer, tmp_path: Path
+):
+    place.write_config(server.url)
+    registry = PolicyRegistry(tmp_path / "policies")
+    for number in (1, 2):
+        registry.add(adapter_directory(tmp_path / f"trained-{number}"), base_model="/models/base")
+    registry.promote("planner@v2")
+    here = f"policies.directory={registry.directory}"
+    with Vllm({}, weights="default") as vllm:
+        vllm.adapters["planner@v1"] = str(registry.path("planner@v1"))
+        assert "policy: planner@v2 is not loaded; the next question loads it" in call(
+            "doctor", *planner_at(vllm.url, here)
+        )
+        output = call("doctor", *planner_at(vllm.url, here, "policies.use=planner@v1"))
+        assert "policy: planner@v1 is loaded" in output
+        assert "development endpoints are on, full weights can be loaded; it holds its own" in output
+        gone = call("doctor", *planner_at(vllm.url, here, "policies.use=planner@v9"), status=1)
+    assert "broken    policy: There is no policy planner@v9" in gone
+
+
+def test_a_planner_elsewhere_gives_no_samples(call: Call, place: Workplace, server: ScriptedServer):
+    place.write_config(server.url)
+    output = call("doctor")
+    assert "(OpenAI-compatible, context unknown)" in output
+    assert f"note      training: {server.url} is no vLLM server and returns no token ids" in output
+
+
+def test_a_server_that_does_not_answer_calls_is_no_end_of_the_report(call: Call, place: Workplace):
+    with ScriptedServer({}, owned_by="vllm") as broken:
+        place.write_config(broken.url)
+        output = call("doctor")
+    assert "note      planner's server: what it is set to could not be found out: " in output
+    assert "ok        storage" in output
