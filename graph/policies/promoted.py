@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from graph.errors import ConfigError, StorageError
 from graph.records import Record
@@ -27,7 +27,7 @@ class Promotions(Record):
 
     history: tuple[Promotion, ...] = ()
     """All changes, oldest first."""
-    line: tuple[str | None, ...] = (None,)
+    line: tuple[str | None, ...] = Field((None,), min_length=1)
     """What a rollback walks along: the last is promoted, those before it were, in turn. It begins with the model as it
     is."""
 

@@ -3,7 +3,9 @@
     planner@v1/          one version: its files and policy.json. It never changes.
     planner@v2/
     promoted.json        which version is in force, and what was before
-    .lock                held while a version is added or removed, or the promotion changes
+    .lock                held while the promotion changes or a version is removed
+    .adding.lock         held while a version is copied, which may take minutes, or removed
+    .removed-planner@v1  a version that was removed: its name is not used again
     .adding-…/           a version that is being copied; what a kill has left of one is removed by the next addition
 
 Several processes, also on several machines with a shared file system, use one registry at once.
@@ -16,7 +18,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -29,7 +31,10 @@ from graph.policies.promoted import PromotedFile, Promotions
 
 _RECORD = "policy.json"
 _ADDING = ".adding-"
+_REMOVED = ".removed-"
 _LOCK_SECONDS = 30.0
+_COPY_SECONDS = 1800.0
+"""For another process to copy its version first."""
 
 
 class PolicyRegistry:
@@ -152,7 +157,7 @@ class PolicyRegistry:
 
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            with self._locked():
+            with self._adding():
                 return self._place(files, name, record)
         except OSError as error:
             raise StorageError(
@@ -166,11 +171,12 @@ class PolicyRegistry:
         Raises:
             ConfigError: there is none, or it is promoted.
         """
-        with self._locked():
-            if not self.path(full_name).is_dir():
-                raise ConfigError(self._unknown(full_name))
+        if not self.path(full_name).is_dir():
+            raise ConfigError(self._unknown(full_name))
+        with self._adding(), self._locked():
             if self.promoted() == full_name:
                 raise ConfigError(f"{full_name} is promoted: promote another version, or base, before it is removed.")
+            (self.directory / f"{_REMOVED}{full_name}").touch()
             gone = Path(tempfile.mkdtemp(dir=self.directory, prefix=_ADDING))
             self.path(full_name).rename(gone / full_name)  # at once; what a kill leaves goes with the next addition
             shutil.rmtree(gone)
@@ -257,8 +263,10 @@ class PolicyRegistry:
         return policy
 
     def _next_version(self, name: str) -> int:
-        """Return one more than any that is there or was ever promoted: no name is used twice."""
-        known = {*self.names(), *(change.policy for change in self._promoted.read().history if change.policy)}
+        """Return one more than any that is or was there: servers cache by name, and traces tell of it."""
+        removed = (path.name.removeprefix(_REMOVED) for path in self.directory.glob(f"{_REMOVED}*"))
+        promoted = (change.policy for change in self._promoted.read().history if change.policy)
+        known = {*self.names(), *promoted, *filter(_is_name, removed)}
         numbers = [version for found, version in map(split_name, known) if found == name]
         return max(numbers, default=0) + 1
 
@@ -271,13 +279,20 @@ class PolicyRegistry:
         close = difflib.get_close_matches(full_name, names, n=3) or names[-3:]
         return f"There is no policy {full_name} in {self.directory}: did you mean {', '.join(close)}?"
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        try:
-            with FileLock(self.directory / ".lock", timeout=_LOCK_SECONDS):
-                yield
-        except Timeout as error:
-            raise StorageError(f"Another process keeps {self.directory / '.lock'}: end it, and try again.") from error
+    def _adding(self) -> AbstractContextManager[None]:
+        return _lock(self.directory / ".adding.lock", _COPY_SECONDS)
+
+    def _locked(self) -> AbstractContextManager[None]:
+        return _lock(self.directory / ".lock", _LOCK_SECONDS)
+
+
+@contextmanager
+def _lock(file: Path, seconds: float) -> Iterator[None]:
+    try:
+        with FileLock(file, timeout=seconds):
+            yield
+    except Timeout as error:
+        raise StorageError(f"Another process keeps {file}: end it, and try again.") from error
 
 
 def _is_name(text: str) -> bool:
