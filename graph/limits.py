@@ -1,8 +1,13 @@
 """What fits into the context of the models: questions, and memory."""
 
+from typing import TYPE_CHECKING
+
 from graph.errors import ConfigError
 from graph.plain import plain_text
 from graph.weight import CHARS_PER_TOKEN, weight
+
+if TYPE_CHECKING:
+    from graph.models.client import RoleModel
 
 _MIN_MEMORY_CHARS = 500
 _MAX_MEMORY_CHARS = 12_000
@@ -11,17 +16,16 @@ _MIN_ROOM = 1_000
 
 
 def room_chars(context_tokens: int | None, answer_tokens: int, fixed_weight: int) -> int:
-    """Return the weight that question and memory may have together in a prompt of the smallest context.
+    """Return the weight that question and memory may have together in a prompt.
 
     Args:
-        context_tokens: the smallest context of the models; None when unknown.
-        answer_tokens: the longest answer that any of them may give.
-        fixed_weight: of the longest prompt's unchanging part.
+        context_tokens: of the model; None when unknown.
+        answer_tokens: the longest answer.
+        fixed_weight: of the prompt's unchanging part.
     """
     if context_tokens is None:
         return _MAX_QUESTION_CHARS
-    tokens = context_tokens - min(answer_tokens, context_tokens // 4)
-    return max(_MIN_ROOM, int(tokens * CHARS_PER_TOKEN) - fixed_weight)
+    return max(_MIN_ROOM, int((context_tokens - answer_tokens) * CHARS_PER_TOKEN) - fixed_weight)
 
 
 def memory_chars(room: int, question: str) -> int:
@@ -44,3 +48,16 @@ def checked_question(question: str, room: int) -> str:
             f"The question has {len(text):,} characters; these models take at most {limit:,}: shorten it."
         )
     return text
+
+
+def check_answer(model: "RoleModel") -> None:
+    """Check that a model's context has room for more than its answer.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    if model.context is not None and model.config.max_tokens >= model.context:
+        raise ConfigError(
+            f"models.{model.role}.max_tokens is {model.config.max_tokens:,}, and the context of {model.config.model} "
+            f"holds {model.context:,} tokens of prompt and answer together: set it lower."
+        )

@@ -151,6 +151,9 @@ class ModelCall(Record):
     """Version of the policy that answered, where the server knows policies."""
     prompt_hash: str
     """First 16 hex digits of the sha256 of the messages' canonical JSON."""
+    memory_chars: int | None = None
+    """The weight that was left to what models and tools wrote (memory, history, context of a plan), so that prompt and
+    answer fitted into the model's context; None where they fitted as the run's setup has them."""
     text: str
     prompt_shared: int | None = None
     prompt_rest: tuple[int, ...] | None = None

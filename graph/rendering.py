@@ -7,46 +7,62 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from graph.memory import cut, render_memory
+from graph.memory import cut, cut_to_weight, render_memory
 from graph.prompt import Message, Prompt, load_prompt
 from graph.records import Exchange, Plan, QueryAnalysis, Turn
 from graph.state import FlowState, Setup, ToolDescription
+from graph.weight import weight
 
 _FEWEST_EXAMPLES = 3
 _HISTORY_CHARS = 1_500
 _EXCHANGE_CHARS = 300
 
 
-def messages_for(role: str, state: FlowState, turn: int) -> list[Message]:
+def messages_for(role: str, state: FlowState, turn: int, memory_chars: int | None = None) -> list[Message]:
     """Return what `role` is sent in turn `turn` (0-based), whatever the state came to hold after that call.
+
+    Args:
+        role: one of the flow's modules.
+        state: of the run.
+        turn: 0-based.
+        memory_chars: None renders the memory within the run's budget and everything else whole. Otherwise what models
+            and tools wrote shares this weight: a plan's sub-goal takes up to half of it and its context the rest, the
+            analysis up to a quarter and the memory the rest, memory or history alone all of it. The user's question is
+            never cut, what the analyzer made of it only down to the user's length.
 
     Raises:
         KeyError: `role` is not one of the flow's modules.
     """
     match role:
         case "analyzer":
-            return _analyzer(state)
+            return _analyzer(state, memory_chars)
         case "planner":
-            return _planner(state, turn)
+            return _planner(state, turn, memory_chars)
         case "executor":
-            return _executor(state, turn)
+            return _executor(state, turn, memory_chars)
         case "verifier":
-            return _verifier(state, turn)
+            return _verifier(state, turn, memory_chars)
         case "generator":
-            return _generator(state)
+            return _generator(state, memory_chars)
     raise KeyError(role)
 
 
-def generate_messages(query: str) -> list[Message]:
-    """Return what the `generate` tool sends for `query`."""
+def generate_messages(query: str, memory_chars: int | None = None) -> list[Message]:
+    """Return what the `generate` tool sends for `query`, cut to a weight of `memory_chars` unless that is None."""
     prompt = load_prompt("generate")
-    return [prompt.system({}), prompt.final({"query": query})]
+    return [prompt.system({}), prompt.final({"query": _within(query, memory_chars)})]
 
 
-def standalone_question(state: FlowState) -> str:
+def standalone_question(state: FlowState, memory_chars: int | None = None) -> str:
     """Return the question that the modules work on: a follow-up as the analyzer rewrote it."""
-    analysis = _analysis(state)
-    return (analysis and analysis.question) or state["request"].question
+    asked, analysis = state["request"].question, _analysis(state)
+    if analysis is None or not analysis.question:
+        return asked
+    return analysis.question if memory_chars is None else _within(analysis.question, max(memory_chars, weight(asked)))
+
+
+def _within(text: str, limit: int | None) -> str:
+    return text if limit is None else cut_to_weight(text, limit)
 
 
 def describe_tools(tools: Sequence[ToolDescription]) -> str:
@@ -63,11 +79,11 @@ def _names(setup: Setup) -> list[str]:
     return [tool.name for tool in setup.tools]
 
 
-def _analyzer(state: FlowState) -> list[Message]:
+def _analyzer(state: FlowState, memory_chars: int | None) -> list[Message]:
     prompt, setup, request = load_prompt("analyzer"), state["setup"], state["request"]
     variables = {"question": request.question}
     if request.history:
-        variables["history"] = _render_history(request.history)
+        variables["history"] = _within(_render_history(request.history), memory_chars)
     return [
         prompt.system({"tools": describe_tools(setup.tools)}),
         *prompt.examples(_names(setup)),
@@ -102,16 +118,16 @@ def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _planner(state: FlowState, turn: int) -> list[Message]:
+def _planner(state: FlowState, turn: int, memory_chars: int | None) -> list[Message]:
     prompt, setup = load_prompt("planner"), state["setup"]
-    analysis = _analysis(state)
-    notes = [analysis.summary, analysis.considerations] if analysis else []
-    if analysis and analysis.tools:
-        notes.append(f"Useful tools: {', '.join(analysis.tools)}")
+    analysis, budget = _render_analysis(_analysis(state)), setup.memory_chars
+    if memory_chars is not None:
+        analysis = cut_to_weight(analysis, memory_chars // 4)
+        budget = memory_chars - weight(analysis)
     variables = {
-        "question": standalone_question(state),
-        "analysis": ". ".join(note.rstrip(".") for note in notes if note) or "(none)",
-        "memory": render_memory(state.get("turns", [])[:turn], setup.memory_chars),
+        "question": standalone_question(state, memory_chars),
+        "analysis": analysis,
+        "memory": render_memory(state.get("turns", [])[:turn], budget),
         "turns_left": str(setup.max_turns - turn),
     }
     return [
@@ -122,7 +138,14 @@ def _planner(state: FlowState, turn: int) -> list[Message]:
     ]
 
 
-def _executor(state: FlowState, turn: int) -> list[Message]:
+def _render_analysis(analysis: QueryAnalysis | None) -> str:
+    notes = [analysis.summary, analysis.considerations] if analysis else []
+    if analysis and analysis.tools:
+        notes.append(f"Useful tools: {', '.join(analysis.tools)}")
+    return ". ".join(note.rstrip(".") for note in notes if note) or "(none)"
+
+
+def _executor(state: FlowState, turn: int, memory_chars: int | None) -> list[Message]:
     prompt, setup = load_prompt("executor"), state["setup"]
     plan = state["turns"][turn].plan
     assert plan is not None, "the executor follows a plan"
@@ -141,7 +164,11 @@ def _executor(state: FlowState, turn: int) -> list[Message]:
             _executor_task(sub_goal, Plan(sub_goal=sub_goal, tool=tool.name)),
             _executor_example(tool, arguments),
         ]
-    return [*messages, _executor_task(standalone_question(state), plan)]
+    if memory_chars is not None:
+        sub_goal = cut_to_weight(plan.sub_goal, memory_chars // 2)
+        context = cut_to_weight(plan.context, memory_chars - weight(sub_goal))
+        plan = plan.model_copy(update={"sub_goal": sub_goal, "context": context})
+    return [*messages, _executor_task(standalone_question(state, memory_chars), plan)]
 
 
 def _executor_task(question: str, plan: Plan) -> Message:
@@ -157,10 +184,11 @@ def _executor_example(tool: ToolDescription, arguments: Mapping[str, Any]) -> Me
     return Message(role="assistant", content=content)
 
 
-def _verifier(state: FlowState, turn: int) -> list[Message]:
+def _verifier(state: FlowState, turn: int, memory_chars: int | None) -> list[Message]:
     prompt, setup = load_prompt("verifier"), state["setup"]
     turns = [*state["turns"][:turn], _before_verdict(state["turns"][turn])]
-    variables = {"question": standalone_question(state), "memory": render_memory(turns, setup.memory_chars)}
+    memory = render_memory(turns, memory_chars or setup.memory_chars)
+    variables = {"question": standalone_question(state, memory_chars), "memory": memory}
     return [prompt.system({}), *prompt.examples(_names(setup)), prompt.final(variables)]
 
 
@@ -169,10 +197,10 @@ def _before_verdict(turn: Turn) -> Turn:
     return turn.model_copy(update={"verdict": None, "faults": faults})
 
 
-def _generator(state: FlowState) -> list[Message]:
+def _generator(state: FlowState, memory_chars: int | None) -> list[Message]:
     prompt, setup = load_prompt("generator"), state["setup"]
-    memory = render_memory(state.get("turns", []), setup.memory_chars)
-    variables = {"question": standalone_question(state), "memory": memory}
+    memory = render_memory(state.get("turns", []), memory_chars or setup.memory_chars)
+    variables = {"question": standalone_question(state, memory_chars), "memory": memory}
     return [prompt.system({}), *prompt.examples(_names(setup)), prompt.final(variables)]
 
 

@@ -13,12 +13,29 @@ from graph.tools.registry import Toolbox
 from graph.warmup import role_prefixes
 from graph.weight import weight
 
+_MEMORY_ROLES = frozenset({"planner", "verifier", "generator"})
 
-def question_room(models: Mapping[Role, RoleModel], context_tokens: int | None, toolbox: Toolbox) -> int:
-    """Return the weight that question and memory may have together in the smallest context of the models."""
+
+def question_room(models: Mapping[Role, RoleModel], toolbox: Toolbox) -> int:
+    """Return the weight that question and memory may have together where nobody counts tokens.
+
+    Of the models whose servers do, `graph.question_check` takes care.
+    """
+    contexts = [model.context for model in models.values() if model.context and not model.counter]
+    return _room(min(contexts, default=None), models, toolbox)
+
+
+def memory_room(models: Mapping[Role, RoleModel], toolbox: Toolbox) -> int:
+    """Return that weight in the largest context that memory is shown to: calls with less shorten it further."""
+    contexts = [model.context for role, model in models.items() if role in _MEMORY_ROLES]
+    known = [context for context in contexts if context is not None]
+    return _room(max(known) if len(known) == len(contexts) else None, models, toolbox)
+
+
+def _room(context: int | None, models: Mapping[Role, RoleModel], toolbox: Toolbox) -> int:
     prefixes = role_prefixes(Setup(tools=toolbox.describe())).values()
     return room_chars(
-        context_tokens,
+        context,
         max(model.config.max_tokens for model in models.values()),
         max(sum(weight(message["content"]) for message in messages) for messages in prefixes),
     )
@@ -33,7 +50,7 @@ def make_setup(
         config: the settings in force.
         models: the open model of each role.
         toolbox: the tools on offer.
-        room: of `question_room`.
+        room: of `memory_room`.
         question: what is asked; it takes of the memory's room.
     """
     budgets = config.budgets

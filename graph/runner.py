@@ -22,9 +22,10 @@ from graph.errors import AgentFlowError, ConfigError, StorageError
 from graph.flow import Flow, build_flow, recursion_limit
 from graph.limits import checked_question
 from graph.models.client import RoleModel
+from graph.question_check import check_question
 from graph.records import Exchange, StopReason
 from graph.run_events import OnEvent, tell_end, tell_start
-from graph.run_setup import make_setup, question_room
+from graph.run_setup import make_setup, memory_room, question_room
 from graph.snapshot import read_snapshot
 from graph.state import FlowInput, FlowState, Request, Setup
 from graph.storage.database import Database
@@ -42,8 +43,6 @@ class Runner:
     models: Mapping[Role, RoleModel]
     toolbox: Toolbox
     flow: Flow
-    context_tokens: int | None = None
-    """The smallest context of the models; None when unknown."""
     database: Database | None = None
     """None: nothing is kept."""
     cache: BaseCache[dict[str, object]] | None = None
@@ -75,12 +74,12 @@ class Runner:
             The trajectory; a run failure is one with `stop` FAILED.
 
         Raises:
-            ConfigError: the question is empty or too long.
+            ConfigError: the question is empty or too long for a model, or a context too small for a role's prompt.
             StorageError: the run cannot be kept.
         """
         run = str(uuid_utils.uuid7())
         request = Request(
-            question=checked_question(question, self._room),
+            question=checked_question(question, question_room(self.models, self.toolbox)),
             history=await self._history(conversation),
             conversation=conversation,
             group=group,
@@ -88,6 +87,7 @@ class Runner:
             tags=tuple(tags),
             created=round(time.time(), 3),
         )
+        await check_question(self.models, self.toolbox, request)
         with drive(run):
             await self._note_start(run, request)
             return await self._begin(run, request, on_event)
@@ -166,17 +166,14 @@ class Runner:
 
     def setup(self, question: str = "") -> Setup:
         """Return what a new run of `question` is started with."""
-        return make_setup(self.config, self.models, self.toolbox, room=self._room, question=question)
+        room = memory_room(self.models, self.toolbox)
+        return make_setup(self.config, self.models, self.toolbox, room=room, question=question)
 
     @property
     def _durability(self) -> Literal["async", "sync", "exit"] | None:
         if self.database is None:
             return None
         return "exit" if self.durability == "exit" else self.database.durability
-
-    @property
-    def _room(self) -> int:
-        return question_room(self.models, self.context_tokens, self.toolbox)
 
     async def _history(self, conversation: str | None) -> tuple[Exchange, ...]:
         if conversation is None or self.database is None:
@@ -284,7 +281,6 @@ async def open_runner(
             models=models.by_role,
             toolbox=toolbox.only(tools) if tools is not None else toolbox,
             flow=build_flow(database.saver if database else None),
-            context_tokens=models.context,
             database=database,
             cache=open_cache() if config.tools.cache else None,
             durability=durability,

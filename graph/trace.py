@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from graph.errors import TraceError
-from graph.prompt import Message, hash_messages
+from graph.prompt import Message
 from graph.prompt_ids import prompt_ids_of
 from graph.records import Exchange, Fault, ModelCall, QueryAnalysis, Record, StopReason, Turn, Usage
-from graph.rendering import generate_messages, messages_for
+from graph.rerendering import sent_messages
 from graph.state import FlowState
 
 SCHEMA_VERSION: Final = 1
@@ -129,7 +129,7 @@ def _traced(state: FlowState, calls: Sequence[ModelCall]) -> list[TracedCall]:
 
 
 def _trace_call(state: FlowState, call: ModelCall, prompt_ids: list[int] | None) -> TracedCall:
-    found = next((m for m in _candidates(state, call) if hash_messages(m) == call.prompt_hash), None)
+    found = sent_messages(state, call)
     return TracedCall(
         role=call.role,
         turn=call.turn,
@@ -147,18 +147,3 @@ def _trace_call(state: FlowState, call: ModelCall, prompt_ids: list[int] | None)
         seconds=call.seconds,
         at=call.at,
     )
-
-
-def _candidates(state: FlowState, call: ModelCall) -> list[list[Message]]:
-    if call.role == "executor" and not _offered(state, call.turn):
-        return []
-    if call.role != "generate":
-        return [messages_for(call.role, state, call.turn)]
-    results = state["turns"][call.turn].observations
-    return [generate_messages(str(result.arguments.get("query", ""))) for result in results]
-
-
-def _offered(state: FlowState, turn: int) -> bool:
-    """Whether the turn's tool is among those of the run: a fork may be offered fewer than the turns that it keeps."""
-    plan = state["turns"][turn].plan
-    return plan is not None and any(tool.name == plan.tool for tool in state["setup"].tools)

@@ -17,6 +17,7 @@ from graph.deadline import Deadline
 from graph.errors import ModelError
 from graph.models.server import ServerInfo
 from graph.models.stream import Stream
+from graph.models.tokens import TokenCounter
 from graph.plain import plain_text
 from graph.policies.route import PolicySource, Route
 from graph.prompt import Message, hash_messages
@@ -58,13 +59,19 @@ class RoleModel:
         constraint: Constraint = "response_format",
         secrets: Collection[str] = (),
         policies: PolicySource | None = None,
+        context: int | None = None,
+        counter: TokenCounter | None = None,
     ) -> None:
         """`secrets` are the role's keys, which servers like to repeat in their errors: they are kept out of ours.
 
-        `policies` decide before each call which version answers; None for the model as it is configured.
+        `policies` decide before each call which version answers; None for the model as it is configured. `context` is
+        the tokens that a prompt and its answer may take together, None where nobody says; `counter` counts a prompt's,
+        None where the server cannot.
         """
         self.role = role
         self.config = config
+        self.context = context
+        self.counter = counter
         self._chat = chat
         self._server = server
         self._constraint = constraint

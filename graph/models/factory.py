@@ -14,8 +14,10 @@ from pydantic import SecretStr
 from graph.config import ROLES, FlowConfig, ModelConfig, Role
 from graph.engine import ROLE_SLOTS, EngineInfo, ensure_engine
 from graph.errors import ConfigError
+from graph.limits import check_answer
 from graph.models.client import Constraint, RoleModel, note_answer, with_schema
 from graph.models.server import ServerInfo, probe_server
+from graph.models.tokens import counter_for
 from graph.policies.opening import open_policies
 from graph.policies.route import PolicySource
 
@@ -36,8 +38,6 @@ class Models:
     """Open models."""
 
     by_role: Mapping[Role, RoleModel]
-    context: int | None
-    """Tokens of the smallest context among them; None when no server says."""
 
 
 @asynccontextmanager
@@ -45,7 +45,8 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
     """Start the embedded engine if a role uses it, and check every server once.
 
     Raises:
-        ConfigError: a server that does not answer, a model that it does not serve, a key that is missing or refused.
+        ConfigError: a server that does not answer, a model that it does not serve, a key that is missing or refused,
+            an answer that fills the whole context.
         SetupError: the embedded model has not been fetched.
     """
     configs = {role: config.models.of(role) for role in ROLES}
@@ -58,7 +59,6 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
             engine = await asyncio.to_thread(ensure_engine, config.local, on_progress=on_notice)
         servers = await _probe(configs, http)
         models: dict[Role, RoleModel] = {}
-        contexts = [server.context for server in servers.values() if server.context]
         planner = configs["planner"]
         policies = await open_policies(
             config,
@@ -74,17 +74,26 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
             of_role = policies if role == "planner" else None
             if model.embedded and engine:
                 models[role] = _open_local(role, model, engine, http, policies=of_role)
-                contexts.append(config.local.context_per_slot)
             elif model.base_url:
                 server = servers[model.base_url]
                 key = _key(model)
                 model = model.model_copy(update={"extra": {**_PLAIN_SAMPLING[server.kind], **model.extra}})
                 chat = _openai(model, server.base_url, key, http)
-                secrets = [key] if key else []
-                models[role] = RoleModel(role, model, chat, server, secrets=secrets, policies=of_role)
+                models[role] = RoleModel(
+                    role,
+                    model,
+                    chat,
+                    server,
+                    secrets=[key] if key else [],
+                    policies=of_role,
+                    context=server.context_of(model.model),
+                    counter=counter_for(server, model.model, http, key=key, extra=model.extra),
+                )
             else:
                 models[role] = _open_provider(role, model)
-        yield Models(models, min(contexts, default=None))
+        for opened in models.values():
+            check_answer(opened)
+        yield Models(models)
 
 
 def _key(config: ModelConfig) -> str | None:
@@ -126,7 +135,16 @@ def _open_local(
     named = _local_config(role, config, engine)
     server = ServerInfo(engine.base_url, "llamacpp", (engine.model,), None)
     chat = _local_chat(named, engine, http)
-    return RoleModel(role, named, chat, server, secrets=[engine.api_key], policies=policies)
+    return RoleModel(
+        role,
+        named,
+        chat,
+        server,
+        secrets=[engine.api_key],
+        policies=policies,
+        context=engine.context_per_slot,
+        counter=counter_for(server, named.model, http, key=engine.api_key, extra=named.extra),
+    )
 
 
 def _local_config(role: Role, config: ModelConfig, engine: EngineInfo) -> ModelConfig:

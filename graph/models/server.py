@@ -24,6 +24,12 @@ class ServerInfo:
     """Tokens of the smallest context of its models; None when it does not say."""
     bases: Mapping[str, str] = field(default_factory=dict)
     """What vLLM serves without an adapter: the model's directory or name on the hub, by name."""
+    contexts: Mapping[str, int] = field(default_factory=dict)
+    """Tokens of each model's context by name, where the server says."""
+
+    def context_of(self, model: str) -> int | None:
+        """Return the tokens of `model`'s context; of an adapter or another name for a model, the smallest there is."""
+        return self.contexts.get(model, self.context)
 
 
 async def probe_server(base_url: str, key: str | None, http: httpx.AsyncClient, *, key_name: str | None) -> ServerInfo:
@@ -46,13 +52,25 @@ async def probe_server(base_url: str, key: str | None, http: httpx.AsyncClient, 
         listed: Any = response.json().get("data", []) if response.is_success else []
         owners = {model.get("owned_by") for model in listed}
         names = tuple(str(model["id"]) for model in listed)
-        contexts = [int(model["max_model_len"]) for model in listed if model.get("max_model_len")]
+        contexts = {str(model["id"]): int(model["max_model_len"]) for model in listed if model.get("max_model_len")}
         bases = {str(model["id"]): str(model.get("root")) for model in listed if not model.get("parent")}
     except (ValueError, AttributeError, KeyError, TypeError):
-        owners, names, contexts, bases = set(), (), [], {}
+        owners, names, contexts, bases = set(), (), {}, {}
     kind: Literal["vllm", "llamacpp", "other"] = "other"
     if "vllm" in owners:
         kind = "vllm"
     elif "llamacpp" in owners:
         kind = "llamacpp"
-    return ServerInfo(base_url, kind, names, min(contexts, default=None), bases)
+        if context := await _llamacpp_context(base_url, headers, http):
+            contexts = dict.fromkeys(names, context)
+    return ServerInfo(base_url, kind, names, min(contexts.values(), default=None), bases, contexts)
+
+
+async def _llamacpp_context(base_url: str, headers: Mapping[str, str], http: httpx.AsyncClient) -> int | None:
+    """Return the tokens that one call may hold, of the several that llama.cpp's server answers at once."""
+    try:
+        root = base_url.rstrip("/").removesuffix("/v1")
+        response = await http.get(f"{root}/props", headers=headers, timeout=_PROBE_SECONDS)
+        return int(response.json()["default_generation_settings"]["n_ctx"])
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        return None  # it says so only when it is not told to keep it to itself

@@ -3,6 +3,7 @@
 from pydantic import BaseModel, Field
 
 from graph.errors import ModelError, ToolError
+from graph.fit import fit
 from graph.models.client import RoleModel
 from graph.rendering import generate_messages
 from graph.tools.card import AgentTool, ToolCard, ToolExample
@@ -40,14 +41,15 @@ class GenerateTool(AgentTool):
         """Ask the model.
 
         Raises:
-            ToolError: the model server failed; the run goes on with the other tools.
+            ToolError: the model server failed, or its context is too small; the run goes on with the other tools.
         """
         scope = current_scope.get()
         try:
+            fitted = await fit(self.model, lambda most: generate_messages(query, most), scope.deadline)
             call = await self.model.complete(
-                generate_messages(query), schema=None, deadline=scope.deadline, turn=scope.turn, on_token=scope.on_token
+                fitted.messages, schema=None, deadline=scope.deadline, turn=scope.turn, on_token=scope.on_token
             )
         except ModelError as error:
             raise ToolError(str(error)) from error
-        scope.calls.append(call)
+        scope.calls.append(call.model_copy(update={"memory_chars": fitted.memory_chars}))
         return call.text.strip() or "(no answer)"

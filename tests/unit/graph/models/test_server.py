@@ -5,7 +5,7 @@ import socket
 import httpx
 import pytest
 
-from graph.config import FlowConfig
+from graph.config import ROLES, FlowConfig
 from graph.errors import ConfigError
 from graph.models.factory import open_models
 from graph.models.server import probe_server
@@ -35,11 +35,13 @@ async def test_the_kind_is_told_from_the_owner(owner, kind):
     assert (found.kind, found.models, found.context) == (kind, ("a", "b"), 4096)
 
 
-async def test_the_smallest_context_counts():
+async def test_each_role_has_the_context_of_its_own_server():
     with ScriptedServer({}, context=4096) as small, ScriptedServer({}, context=9000) as large:
         tables = {"default": {"model": "test-model", "base_url": large.url}, "verifier": {"base_url": small.url}}
         models = await open_at(**tables)
-    assert models.context == 4096
+    assert {role: model.context for role, model in models.by_role.items()} == dict.fromkeys(ROLES, 9000) | {
+        "verifier": 4096
+    }
 
 
 @pytest.mark.parametrize("url", [dead_address(), "http://nowhere.invalid/v1", "127.0.0.1:80/v1", "ftp://a/v1", "", "x"])
@@ -85,7 +87,7 @@ async def test_a_server_without_a_list_of_models_is_taken_as_it_is():
         found = await probe(server.url.replace("/v1", "/elsewhere"))
         assert found.models == ("test-model",)
         models = await open_at(default={"model": "any", "base_url": server.url.replace("/v1", "/v1/nothing#")})
-    assert models.context is None
+    assert models.by_role["planner"].context is None
 
 
 @pytest.mark.parametrize(
