@@ -139,9 +139,10 @@ def _old(mark: str, root: str, path_of: Callable[[str], Path]) -> _Weights:
     """Return what to bring back if need be."""
     version = version_of(mark)
     if version != BASE_VERSION:
-        # not found: the mark of a push that was killed, or another program's
-        with suppress(ConfigError):
-            return _Weights(version, str(path_of(version).resolve()))
+        with suppress(ConfigError):  # the mark of a push that was killed, or another program's
+            directory = path_of(version).resolve()
+            if directory.is_dir():
+                return _Weights(version, str(directory))
     return _Weights(BASE_VERSION, root)
 
 
@@ -157,7 +158,7 @@ async def _replace(control: VLLMControl, mark: str, new: _Weights, old: _Weights
             await _bring_back(control, old, f"{old.version}#{turn}", patience, because=error)
             if isinstance(error, (ModelError, ConfigError)):
                 raise ModelError(
-                    f"The weights of {new.version} were not loaded, and {old.version} still answers: {error}"
+                    f"The weights of {new.version} were not loaded, and {old.version} answers: {error}"
                 ) from error
             raise
 

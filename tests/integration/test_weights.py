@@ -193,7 +193,7 @@ def test_a_push_that_fails_in_the_middle_brings_the_old_weights_back(
 
     shutil.copytree(policies / "planner@v2", spoilt)
     try:
-        with pytest.raises(ModelError, match="planner@v9 were not loaded, and planner@v1 still answers"):
+        with pytest.raises(ModelError, match="planner@v9 were not loaded, and planner@v1 answers"):
             push(served, policies, "planner@v9", by=Spoiling)
     finally:
         shutil.rmtree(spoilt, ignore_errors=True)

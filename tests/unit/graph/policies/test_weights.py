@@ -1,6 +1,7 @@
 """The steps of a push, against a server that behaves as vLLM was seen to."""
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -186,16 +187,25 @@ async def test_a_failed_reload_brings_the_old_weights_back(
     await push(server, registry, held)
     old = server.serves
     server.meddle = _once((registry / "planner@v2" / "config.json").unlink)
-    with pytest.raises(ModelError, match=f"planner@v2 were not loaded, and {held or 'default'} still answers: .*500"):
+    with pytest.raises(ModelError, match=f"planner@v2 were not loaded, and {held or 'default'} answers: .*500"):
         await push(server, registry, "planner@v2")
     assert server.serves == old
+
+
+async def test_old_weights_that_are_gone_give_way_to_the_model_as_it_is(server: WeightServer, registry: Path) -> None:
+    await push(server, registry, "planner@v1")
+    shutil.rmtree(registry / "planner@v1")
+    server.refusals = {"/collective_rpc": 1}
+    with pytest.raises(ModelError, match="planner@v2 were not loaded, and default answers"):
+        await push(server, registry, "planner@v2")
+    assert server.serves == (server.root, "default")
 
 
 async def test_files_that_change_while_they_are_loaded_are_not_kept(server: WeightServer, registry: Path) -> None:
     await push(server, registry, "planner@v1")
     file = registry / "planner@v2" / "model.safetensors"
     server.meddle = _once(lambda: write_safetensors(file, {"model.norm.weight": (3,)}))
-    with pytest.raises(ModelError, match=r"planner@v1 still answers: .*changed during the push"):
+    with pytest.raises(ModelError, match=r"planner@v1 answers: .*changed during the push"):
         await push(server, registry, "planner@v2")
     assert server.serves == (str(registry / "planner@v1"), "planner@v1")
 
@@ -207,7 +217,7 @@ async def test_every_step_that_fails_leaves_the_old_weights(
 ) -> None:
     await push(server, registry, "planner@v1")
     server.refusals = {path: times}
-    with pytest.raises(ModelError, match="planner@v1 still answers"):
+    with pytest.raises(ModelError, match="planner@v1 answers"):
         await push(server, registry, "planner@v2")
     assert server.serves == (str(registry / "planner@v1"), "planner@v1")
 
