@@ -206,7 +206,7 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Load
         config = FlowConfig(**merged)
     except ValidationError as error:
         raise ConfigError(_sentence(error, sources)) from error
-    keys = {config.models.of(role).api_key_env for role in ROLES}
+    keys = {config.models.of(role).api_key_env for role in ROLES} | {config.serve.api_key_env}
     check_variables([path for path, _ in leaves(config)], {key for key in keys if key})
     return LoadedConfig(config, sources)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from graph.config import load_config
 from graph.errors import ConfigError
 from graph.policies.registry import PolicyRegistry
 from graph.serve_settings import ServeSettings
@@ -98,3 +99,10 @@ def test_development_endpoints_are_on_only_when_asked_for(
 def test_a_key_in_place_of_its_variable_is_not_repeated():
     with pytest.raises(ValueError, match="it takes the name of an environment variable"):
         ServeSettings(api_key_env="sk-s3cret")
+
+
+def test_a_keys_variable_may_have_our_prefix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("AGENTFLOW_SERVER_KEY", "s3cret")
+    file = tmp_path / "agentflow.toml"
+    file.write_text('[serve]\napi_key_env = "AGENTFLOW_SERVER_KEY"\n')
+    assert load_config(file).config.serve.api_key_env == "AGENTFLOW_SERVER_KEY"
