@@ -1,4 +1,4 @@
-"""Tiny random models in llama.cpp's format, in float32: what transformers reads from them is what the engine computes."""
+"""Tiny random models in llama.cpp's format, in float32: transformers reads from them what the engine computes with."""
 
 from pathlib import Path
 

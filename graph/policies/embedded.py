@@ -53,15 +53,15 @@ def _engine(settings: LocalSettings, policy: Policy, directory: Path, on_progres
 def _check_base(policy: Policy, model: ModelFile) -> None:
     """Refuse the adapter of a model of another name: sizes alone do not tell a coder from its plain sibling.
 
-    A directory's name says nothing certain, so that only names on the hub are compared.
+    As in `fit`, the last part of the base model's name decides; what the GGUF file is called counts as much as what it
+    says of itself.
     """
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", policy.base_model) or policy.base_model.startswith("."):
-        return
-    named = str(ModelHeader.read(model.path).fields.get("general.name", ""))
-    if named and _letters(policy.base_model.partition("/")[2]) not in _letters(named):
+    base = _letters(Path(policy.base_model).name)
+    named = str(ModelHeader.read(model.path).fields.get("general.name", model.name))
+    if base not in _letters(named) and base not in _letters(model.name):
         raise ConfigError(
             f"{policy.full_name} was trained from {policy.base_model}, but the embedded model is {named}: set "
-            "local.model to a GGUF file of that model, or serve it with vLLM."
+            "local.model to a GGUF file of that model, or serve the planner with vLLM."
         )
 
 

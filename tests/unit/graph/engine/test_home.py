@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graph.engine.home import EngineHome, EngineState, all_homes, engines_directory, home_of
-from graph.engine.model_file import ModelFile
+from graph.engine.model_file import AdapterFile, ModelFile
 from graph.engine.settings import LocalSettings
 
 STATE = EngineState(
@@ -90,9 +90,12 @@ def test_what_an_engine_is_made_of_decides_its_home(home: EngineHome) -> None:
         home_of(LocalSettings(), MODEL, 2),
         home_of(LocalSettings(context_per_slot=8192), MODEL, 1),
         home_of(LocalSettings(), ModelFile(Path("m.gguf"), "m", "another", 1), 1),
+        home_of(LocalSettings(), MODEL, 1, AdapterFile(Path("a.gguf"), "planner@v1", "one", 1)),
+        home_of(LocalSettings(), MODEL, 1, AdapterFile(Path("a.gguf"), "planner@v1", "two", 1)),
+        home_of(LocalSettings(), MODEL, 1, AdapterFile(Path("a.gguf"), "planner@v2", "one", 1)),
     ]
     assert same == home
-    assert len({home.directory, *(other.directory for other in others)}) == 4
+    assert len({home.directory, *(other.directory for other in others)}) == 7
     assert all_homes() == [home]
     (engines_directory() / "a file").touch()
     assert all_homes() == [home]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from graph.assets import MODELS
-from graph.engine.model_file import ModelFile, check_memory, memory_needed, model_file
+from graph.engine.model_file import AdapterFile, ModelFile, check_memory, memory_needed, model_file
 from graph.engine.settings import LocalSettings
 from graph.errors import ConfigError, SetupError
 
@@ -58,6 +58,14 @@ def test_memory_is_estimated_near_what_was_measured(name: str, measured: float) 
     asset = MODELS[name]
     model = ModelFile(Path("x"), "x", "x", asset.size)
     assert measured < memory_needed(model, LocalSettings(model=name)) < 1.6 * measured
+
+
+@pytest.mark.parametrize(("name", "adapter", "measured"), [("1.5b", 74e6, 2.07e9), ("0.5b", 35e6, 0.73e9)])
+def test_an_adapter_s_engine_needs_one_slot(name: str, adapter: float, measured: float) -> None:
+    model = ModelFile(Path("x"), "x", "x", MODELS[name].size)
+    needed = memory_needed(model, LocalSettings(model=name), AdapterFile(Path("a"), "a", "a", int(adapter)))
+    assert measured < needed < 1.7 * measured
+    assert needed < memory_needed(model, LocalSettings(model=name))
 
 
 def test_too_little_memory_offers_the_smaller_model() -> None:
