@@ -24,15 +24,6 @@ from training.serve import VLLMServer
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(300)]
 
 
-def test_a_start_that_fails_says_why_in_vllms_words(vllm_python: Path, tiny_model: Path, tmp_path: Path) -> None:
-    settings = ServeSettings(python=vllm_python, max_model_len=100_000, enforce_eager=True)
-    server = VLLMServer(str(tiny_model), settings, log=tmp_path / "vllm.log")
-    with pytest.raises(ModelError, match=r"max_model_len \(100000\) is greater than") as caught, server:
-        pass
-    assert "\n" not in str(caught.value)
-    assert str(tmp_path / "vllm.log") in str(caught.value)
-
-
 def test_what_cannot_be_started_is_refused_before_anything_starts(
     vllm_python: Path, tiny_model: Path, tmp_path: Path
 ) -> None:
@@ -124,6 +115,7 @@ def logs(place: Workplace) -> str:
     return "".join(log.read_text(errors="replace") for log in (place.directory / ".agentflow/serve").glob("*.log"))
 
 
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.* is deprecated:FutureWarning")
 def test_a_served_adapter_is_used_by_the_lines_that_are_printed(place: Workplace, tiny_planner: Path) -> None:
     from tests.random_adapter import random_adapter
 
