@@ -13,21 +13,26 @@ class PolicyServer(ScriptedServer):
         super().__init__(*args, models=("planner",), owned_by="vllm", **options)
         self.adapters: dict[str, str] = {}
         self.loads: list[str] = []
-        self.refusal: str | None = None
+        self.load_refusal: str | None = None
         """What loading is refused with."""
         self.weights = weights
 
     def endpoint(self, path: str, body: dict[str, Any] | None) -> tuple[int, Any] | None:
         match path.removeprefix("/v1"):
             case "/models":
-                base = {"id": "planner", "root": "/models/base", "parent": None, "max_model_len": self.context}
+                base: dict[str, Any] = {
+                    "id": "planner",
+                    "root": "/models/base",
+                    "parent": None,
+                    "max_model_len": self.context,
+                }
                 held = [{"id": name, "root": root, "parent": "planner"} for name, root in self.adapters.items()]
                 return 200, {"data": [{**model, "owned_by": "vllm"} for model in (base, *held)]}
             case "/load_lora_adapter":
                 assert body is not None
                 self.loads.append(body["lora_name"])
-                if self.refusal:
-                    return 400, {"error": {"message": self.refusal}}
+                if self.load_refusal:
+                    return 400, {"error": {"message": self.load_refusal}}
                 self.adapters[body["lora_name"]] = body["lora_path"]
                 return 200, "Success"
             case "/unload_lora_adapter":

@@ -147,7 +147,7 @@ async def test_a_promoted_adapter_of_another_model_is_left_aside_with_one_notice
 async def test_an_adapter_that_the_server_refuses_is_a_failure_and_never_the_model_as_it_is(registry):
     registry.promote("planner@v1")
     with served() as server:
-        server.refusal = "LoRA rank 512 is greater than max_lora_rank"
+        server.load_refusal = "LoRA rank 512 is greater than max_lora_rank"
         with pytest.raises(ModelError, match="rank 512"):
             async with planner(server, registry):
                 pass
