@@ -1,6 +1,7 @@
 """Has an embedded engine answer with a policy."""
 
 import asyncio
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,9 @@ def _engine(settings: LocalSettings, policy: Policy, directory: Path, on_progres
     model = model_file(settings)
     files = AdapterFiles(directory, policy.files)
     path = converted_path(files, model)
-    if not path.is_file():
+    try:
+        os.utime(path)  # what is in use stays in the cache
+    except FileNotFoundError:
         _check_base(policy, model)
         on_progress(f"Converting {policy.full_name} for the embedded model")
         convert_adapter(files, model)
