@@ -33,13 +33,15 @@ class Streams:
     The block fails as soon as a call does. When it ends, the calls under way are finished.
     """
 
-    def __init__(self, model: RoleModel, number: int = 32) -> None:
+    def __init__(self, model: RoleModel, number: int = 32, *, pause: float = 0.0) -> None:
+        """`pause` is the time between two calls of a stream, in which a run would use its tools."""
         self.calls: list[ModelCall] = []
         """In the order in which they ended."""
         self.repeated = 0
         """How many were made again, as the flow does: their version had been unloaded, say."""
         self._model = model
         self._number = number
+        self._pause = pause
         self._ended = asyncio.Event()
         self._answered = asyncio.Condition()
         self._tasks = asyncio.TaskGroup()
@@ -63,6 +65,7 @@ class Streams:
 
     async def _run(self, stream: int) -> None:
         question = 0
+        await asyncio.sleep(self._pause * stream / self._number)
         while not self._ended.is_set():
             question += 1
             messages: list[Message] = [
@@ -76,6 +79,7 @@ class Streams:
             async with self._answered:
                 self.calls.append(call)
                 self._answered.notify_all()
+            await asyncio.sleep(self._pause)
 
 
 def _as_the_flow() -> AsyncRetrying:

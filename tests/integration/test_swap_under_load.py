@@ -20,7 +20,7 @@ from training.serve import VLLMServer
 
 pytestmark = [
     pytest.mark.vllm,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     # PEFT uses names that transformers has deprecated.
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.* is deprecated:FutureWarning"),
 ]
