@@ -1,6 +1,7 @@
 """An adapter on the embedded engine gives the log-probabilities that transformers and PEFT give."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,17 @@ from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner
 
 from agentflow.main import app
+from graph.config import FlowConfig, Role
+from graph.deadline import Deadline
 from graph.engine import EngineInfo, LocalSettings, ensure_engine, running_engines, stop_engine
 from graph.engine.model_file import model_file
 from graph.errors import ConfigError
+from graph.models.factory import open_models
 from graph.policies.embedded import policy_engine
 from graph.policies.policy import Policy
+from graph.policies.registry import PolicyRegistry
+from graph.prompt import Message
+from graph.records import ModelCall
 from tests.tiny_gguf import HEAD, build_tiny_gguf
 
 # peft asks transformers by the old name
@@ -214,3 +221,40 @@ async def test_what_does_not_belong_here_is_refused(tiny: LocalSettings, adapter
     with pytest.raises(ConfigError, match=r"was trained from Qwen/.*, but the embedded model is Tiny 4M"):
         await policy_engine(tiny, of_another, adapter)
     assert running_engines() == []
+
+
+async def test_the_planner_and_nobody_else_follows_the_promotion(
+    tiny: LocalSettings, adapter: Path, tmp_path: Path
+) -> None:
+    description = adapter / "adapter_config.json"
+    fields = json.loads(description.read_text())
+    description.write_text(json.dumps(fields | {"base_model_name_or_path": "/models/tiny"}))
+    registry = PolicyRegistry(tmp_path / "policies")
+    registry.add(adapter)
+    config = FlowConfig.model_validate(
+        {
+            "models": {"default": {"max_tokens": 8, "temperature": 0.0}},
+            "local": tiny.model_dump(),
+            "policies": {"directory": str(registry.directory)},
+        }
+    )
+    messages = [Message(role="system", content="You plan things."), Message(role="user", content="What is 40 + 2?")]
+
+    async def call(role: Role) -> ModelCall:
+        return await models.by_role[role].complete(messages, schema=None, deadline=Deadline(60), turn=0)
+
+    calls = []
+    async with open_models(config) as models:
+        for promoted in (None, "planner@v1", None):
+            registry.promote(promoted)
+            calls += [await call("planner"), await call("verifier")]
+    assert [(call.role, call.policy) for call in calls] == [
+        ("planner", None),
+        ("verifier", None),
+        ("planner", "planner@v1"),
+        ("verifier", None),
+        ("planner", None),
+        ("verifier", None),
+    ]
+    before, _, adapted, _, after, _ = (call.text for call in calls)
+    assert before == after != adapted
