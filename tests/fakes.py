@@ -29,6 +29,10 @@ class ScriptedServer:
 
     A script that is exhausted answers 400, which fails the run. With `owned_by="vllm"` token ids and log-probabilities
     are sent where they are asked for, as vLLM does: pieces of up to eight characters are the tokens.
+
+    With a `context` a prompt that does not fit with its answer is refused as vLLM does, whatever the script says, and
+    counted in `too_long`. Prompts are counted as vLLM and llama.cpp (`owned_by="llamacpp"`) count them; `counts` is the
+    number of such requests.
     """
 
     ROLES: ClassVar = {
@@ -60,7 +64,7 @@ class ScriptedServer:
         self.times: list[float] = []
         self.roles: list[str] = []
         self.vocabulary: dict[str, int] = {}
-        self.connections = 0
+        self.connections = self.counts = self.too_long = 0
         self.lock = threading.Lock()
         self.models, self.owned_by, self.key, self.context = models, owned_by, key, context
         handler = type("Handler", (_Handler,), {"scripted": self, "timeout": idle_seconds})
@@ -97,8 +101,43 @@ class ScriptedServer:
             return [(self.vocabulary.setdefault(piece, len(self.vocabulary)), piece) for piece in _PIECE.findall(text)]
 
     def prompt_ids(self, body: dict[str, Any]) -> list[int]:
-        rendered = "".join(f"<{m['role']}> {m['content']} " for m in body["messages"])
-        return [token for token, _ in self.tokenize(rendered)]
+        return self.ids_of(self.prompt_of(body))
+
+    def prompt_of(self, body: dict[str, Any]) -> str:
+        """The chat template."""
+        return "".join(f"<{m['role']}> {m['content']} " for m in body["messages"])
+
+    def ids_of(self, prompt: str) -> list[int]:
+        return [token for token, _ in self.tokenize(prompt)]
+
+    def counting(self, path: str, body: dict[str, Any]) -> dict[str, Any] | None:
+        """The answer to a request that counts; None for another one."""
+        match (self.owned_by, path.rpartition("/")[2]):
+            case ("vllm", "tokenize"):
+                tokens = self.prompt_ids(body)
+                answer: dict[str, Any] = {"count": len(tokens), "tokens": tokens, "max_model_len": self.context}
+            case ("llamacpp", "tokenize"):
+                answer = {"tokens": self.ids_of(body["content"])}
+            case ("llamacpp", "apply-template"):
+                answer = {"prompt": self.prompt_of(body)}
+            case _:
+                return None
+        with self.lock:
+            self.counts += 1
+        return answer
+
+    def refusal(self, body: dict[str, Any]) -> str | None:
+        """What a prompt that does not fit with its answer is refused with."""
+        asked = body.get("max_completion_tokens") or body.get("max_tokens") or 0
+        prompt = len(self.prompt_ids(body)) if self.context else 0
+        if self.context is None or prompt + asked <= self.context:
+            return None
+        with self.lock:
+            self.too_long += 1
+        return (
+            f"This model's maximum context length is {self.context} tokens. However, you requested {asked} output "
+            f"tokens and your prompt contains {prompt} input tokens."
+        )
 
     def endpoint(self, path: str, body: dict[str, Any] | None) -> tuple[int, Any] | None:
         """Return status and body where a subclass answers `path` itself; `body` is None for GET."""
@@ -149,6 +188,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path.endswith("/models"):
             about = {"object": "model", "owned_by": scripted.owned_by, "max_model_len": scripted.context}
             self._send(200, {"object": "list", "data": [{"id": name, **about} for name in scripted.models]})
+        elif self.path.endswith("/props") and scripted.owned_by == "llamacpp":
+            self._send(200, {"default_generation_settings": {"n_ctx": scripted.context}, "total_slots": 1})
         else:
             self._send(404, {"error": {"message": "not found"}})
 
@@ -156,6 +197,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         if own := self.scripted.endpoint(self.path, body):
             return self._send(*own)
+        if counted := self.scripted.counting(self.path, body):
+            return self._send(200, counted)
+        if refusal := self.scripted.refusal(body):
+            return self._send(400, {"error": {"message": refusal}})
         reply = self.scripted.next_reply(body, {name.lower(): value for name, value in self.headers.items()})
         if reply.get("drop"):
             self._hang_up()

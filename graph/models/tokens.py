@@ -1,6 +1,7 @@
 """How many tokens a prompt takes: a bound that needs no request, and the server's own count."""
 
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ _COUNT_SECONDS = 10.0
 _PER_MESSAGE = 16
 _AROUND = 64
 """What a chat template may add to each message and to all of them: marks, names of roles, a date."""
-_SEAM = 16
+_LINE_END = 2
 _REMEMBERED = 256
 _TEMPLATE_FIELDS = ("chat_template", "chat_template_kwargs")
 """Fields of a request's `extra` that change how messages become a prompt."""
@@ -28,18 +29,18 @@ def most_tokens(messages: Sequence[Message]) -> int:
 
 
 def most_tokens_after(messages: Sequence[Message], before: Sequence[Message], counted: int) -> int:
-    """Return such a number for messages that begin as others did, whose tokens were counted.
+    """Return such a number for messages that have lines in common with others, whose tokens were counted.
 
-    Memory grows at its end, so that a call's count bounds the next one of its role closely.
+    No token but of blanks reaches beyond the end of a line, so that lines that were counted take no more tokens in
+    another place, but for those ends. A role's prompts differ from call to call in a few lines of its memory.
     """
-    shared = 0
-    while shared < min(len(messages), len(before)) and messages[shared] == before[shared]:
-        shared += 1
-    rest = messages[shared:]
-    most = counted + _SEAM + sum(_PER_MESSAGE + _bytes(message["content"]) for message in rest)
-    if rest and shared < len(before):
-        most -= _bytes(_common_start(rest[0]["content"], before[shared]["content"]))
-    return most
+    lines, old = _lines(messages), _lines(before)
+    fresh = sum(_bytes(line) * count for line, count in (lines - old).items())
+    return counted + fresh + _LINE_END * lines.total() + _PER_MESSAGE * (1 + max(0, len(messages) - len(before)))
+
+
+def _lines(messages: Sequence[Message]) -> Counter[str]:
+    return Counter(line for message in messages for line in message["content"].split("\n"))
 
 
 def _bytes(text: str) -> int:
@@ -47,16 +48,6 @@ def _bytes(text: str) -> int:
         return len(text)
     # Some tokenizers compose characters first, which makes a few of them longer.
     return max(len(text.encode("utf-8", "replace")), len(unicodedata.normalize("NFC", text).encode("utf-8", "replace")))
-
-
-def _common_start(one: str, other: str) -> str:
-    """Return the words that both texts begin with, without the last ones' end, where tokens may differ."""
-    length = min(len(one), len(other))
-    if one[:length] != other[:length]:
-        length = next(index for index in range(length) if one[index] != other[index])
-    while length and not one[length - 1].isspace():
-        length -= 1
-    return one[:length].rstrip()
 
 
 class TokenCounter:
