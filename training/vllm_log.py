@@ -47,10 +47,11 @@ def last_words(text: str) -> str:
     """Return why a server ended, in one line: the last cause that a log names, and what to do where that is known."""
     lines = [_PREFIX.sub("", line).rstrip() for line in text.splitlines()]
     lines = [line for line in lines if line.strip()]
-    causes = [line for line in lines if _CAUSE.match(line) and not _CONSEQUENCES.search(line)]
+    named = [line for line in lines if _CAUSE.match(line)]
+    causes = [line for line in named if not _CONSEQUENCES.search(line)]
     if not causes:
-        last = f"its last line is {lines[-1].strip()!r}" if lines else "its log is empty"
-        return f"it names no cause (the system may have ended it for want of memory); {last[:_LONGEST]}"
+        telling = (named or lines or ["nothing"])[-1].strip()[:_LONGEST]
+        return f"it names no cause (the system may have ended it for want of memory), its last word is {telling!r}"
     said = _TAIL.sub("", causes[-1].strip())[:_LONGEST].rstrip(". ")
     remedy = next((remedy for mark, remedy in _REMEDIES if mark in said), None)
     return f"{said}: {remedy}" if remedy else said

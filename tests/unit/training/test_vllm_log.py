@@ -82,8 +82,19 @@ def test_too_little_memory_on_a_gpu_says_what_to_do(line: str, remedy: str):
 def test_a_log_without_a_cause_shows_its_end():
     said = last_words("(Worker pid=3) INFO 12-01 02:19:29 [x.py:1] Loading weights\n")
     assert "names no cause" in said
-    assert said.endswith("its last line is 'Loading weights'")
-    assert "its log is empty" in last_words("")
+    assert said.endswith("its last word is 'Loading weights'")
+    assert last_words("").endswith("its last word is 'nothing'")
+
+
+def test_an_engine_that_was_killed_is_no_cause_but_more_than_the_shutdown_that_follows():
+    log = (
+        "(APIServer pid=18712) ERROR 12-01 02:57:39 [async_llm.py:871] vllm.v1.engine.exceptions.EngineDeadError: "
+        "EngineCore encountered an issue. See stack trace (above) for the root cause.\n"
+        "INFO:     Finished server process [18712]\n"
+    )
+    said = last_words(log)
+    assert "names no cause" in said
+    assert "EngineDeadError: EngineCore encountered an issue" in said
 
 
 def test_stages_follow_a_start():
