@@ -10,8 +10,11 @@ import httpx
 import pytest
 
 from graph.errors import ConfigError, ModelError
+from graph.policies.promotion import promote
+from graph.policies.registry import PolicyRegistry
 from graph.policies.vllm_control import VLLMControl
 from graph.policies.weights import push_weights, serving_mark, serving_version, version_of
+from graph.runner import open_runner
 from graph.serve_settings import ServeSettings
 from tests.served_policy import Call, control, forward, gap, sample, sampled
 from training.serve import VLLMServer
@@ -268,3 +271,34 @@ def test_a_server_without_the_endpoints_is_left_alone(vllm_server: VLLMServer, p
     assert control(vllm_server.base_url, serving_mark) is None
     with pytest.raises(ConfigError, match=r"start it with serve\.full_weights"):
         push(vllm_server, policies, "planner@v1")
+
+
+async def test_the_flow_follows_promotions_from_weights_to_adapters_and_back(
+    server: VLLMServer, tiny_planner: Path, policies: Path, tmp_path: Path
+) -> None:
+    from tests.random_adapter import random_adapter
+    from tests.tiny_planner import QUESTIONS, config, world
+
+    await pushing(server, policies, None)
+    registry, base = PolicyRegistry(tmp_path / "registry"), str(tiny_planner)
+    weights = registry.add(policies / "planner@v1", base_model=base).full_name
+    adapter = registry.add(random_adapter(tiny_planner, tmp_path / "adapter", seed=1), base_model=base).full_name
+    with world() as others:
+        chosen = config(others.url, planner="planner", planner_url=server.base_url, policies=registry.directory)
+        async with httpx.AsyncClient() as http, open_runner(chosen) as runner:
+            for name in (weights, adapter, weights, None):
+                await promote(registry, name, server=VLLMControl(server.base_url, http), grace=0)
+                done = await runner.ask(QUESTIONS[0])
+                assert done.error is None
+                found = [call for call in done.calls if call.role == "planner"]
+                assert {call.policy for call in found} == {name or "planner"}
+                calls = [
+                    (list(c.prompt_ids or ()), list(c.completion_ids or ()), list(c.logprobs or ())) for c in found
+                ]
+                model = registry.path(weights) if name == weights else tiny_planner
+                expected = forward(
+                    model, registry.path(adapter) if name == adapter else None, calls, temperature=TEMPERATURE
+                )
+                assert gap(calls, expected) < EXACT
+                other = tiny_planner if name is not None else registry.path(weights)
+                assert distance(calls, other) > DISTINCT
