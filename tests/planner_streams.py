@@ -1,6 +1,7 @@
 """A steady load of planner calls, as many runs at the same time make it."""
 
 import asyncio
+import random
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,7 +35,7 @@ class Streams:
     """
 
     def __init__(self, model: RoleModel, number: int = 32, *, pause: float = 0.0) -> None:
-        """`pause` is the time between two calls of a stream, in which a run would use its tools."""
+        """`pause` is the mean time between two calls of a stream, in which a run would use its tools."""
         self.calls: list[ModelCall] = []
         """In the order in which they ended."""
         self.repeated = 0
@@ -79,7 +80,7 @@ class Streams:
             async with self._answered:
                 self.calls.append(call)
                 self._answered.notify_all()
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(self._pause * random.uniform(0, 2))
 
 
 def _as_the_flow() -> AsyncRetrying:
