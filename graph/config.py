@@ -125,7 +125,8 @@ class Budgets(_Table):
     max_tokens: int | None = Field(None, ge=1)
     """Prompt and completion tokens of all calls together, as the servers count them; None for no limit."""
     memory_chars: int | None = Field(None, ge=500)
-    """Characters of memory in a prompt; None for what the smallest context of the models allows, at most 12,000."""
+    """Characters of memory in a prompt; None for what the largest context of planner, verifier and generator allows, at
+    most 12,000. A call whose model has less room shortens it further."""
 
 
 class StorageConfig(_Table):
