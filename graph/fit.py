@@ -63,7 +63,7 @@ async def fit(
         for attempt in range(_TRIES):
             if tokens <= room:
                 return Fitted(messages, limit)
-            # Each rendering takes its part of the messages' weight off; the last one all that may go.
+            # In proportion to the weight, which is nearly always right at once; in the last attempt all that can go.
             shorter = _shorter(messages, render(LEAST_CHARS), room / tokens, limit) if attempt < _TRIES - 1 else 0
             limit = max(LEAST_CHARS, shorter)
             messages = render(limit)
