@@ -195,7 +195,7 @@ def rollback(
     from graph.policies import promotion
 
     config, registry = _open(context, config_file, overrides)
-    _check_engine(config, registry, registry.promotions().roll_back().current, server)
+    _check_engine(config, registry, registry.promotions().roll_back(registry.names()).current, server)
 
     async def work(control: "VLLMControl | None") -> "Promoted":
         return await promotion.roll_back(registry, server=control, keep_old=keep_old, on_notice=_notice)

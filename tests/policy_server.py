@@ -31,6 +31,10 @@ class PolicyServer(ScriptedServer):
             case "/load_lora_adapter":
                 assert body is not None
                 self.loads.append(body["lora_name"])
+                if body["lora_name"] in self.adapters:
+                    return 400, {
+                        "error": {"message": f"The lora adapter '{body['lora_name']}' has already been loaded."}
+                    }
                 if self.load_refusal:
                     return 400, {"error": {"message": self.load_refusal}}
                 self.adapters[body["lora_name"]] = body["lora_path"]

@@ -18,7 +18,7 @@ from graph.limits import check_answer
 from graph.models.client import Constraint, RoleModel, note_answer, with_schema
 from graph.models.server import ServerInfo, probe_server
 from graph.models.tokens import counter_for
-from graph.policies.opening import open_policies
+from graph.policies.opening import open_base, open_policies
 from graph.policies.route import PolicySource
 
 OnNotice = Callable[[str], None]
@@ -71,8 +71,8 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
             on_notice=on_notice,
         )
         for role, model in configs.items():
-            of_role = policies if role == "planner" else None
             if model.embedded and engine:
+                of_role = policies if role == "planner" else None
                 models[role] = _open_local(role, model, engine, http, policies=of_role)
             elif model.base_url:
                 server = servers[model.base_url]
@@ -85,7 +85,7 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
                     chat,
                     server,
                     secrets=[key] if key else [],
-                    policies=of_role,
+                    policies=policies if role == "planner" else open_base(model, server, http, key=key),
                     context=server.context_of(model.model),
                     counter=counter_for(server, model.model, http, key=key, extra=model.extra),
                 )

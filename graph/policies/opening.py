@@ -11,6 +11,7 @@ from graph.errors import ConfigError
 from graph.models.server import ServerInfo
 from graph.policies.choice import Choice, OnNotice
 from graph.policies.embedded_policies import EmbeddedPolicies
+from graph.policies.held_weights import HeldWeights, ServedBase
 from graph.policies.route import PolicySource
 from graph.policies.served_policies import ServedPolicies
 from graph.policies.vllm_control import VLLMControl
@@ -51,12 +52,20 @@ async def open_policies(
     if planner.embedded and engine is not None:
         source = EmbeddedPolicies(choice, config.local, open_chat, model=engine.model, on_notice=on_notice)
     elif server is not None and (root := server.bases.get(planner.model)) is not None and server.kind == "vllm":
-        source = ServedPolicies(choice, VLLMControl(server.base_url, http, key=key), base=planner.model, root=root)
+        control = VLLMControl(server.base_url, http, key=key)
+        source = ServedPolicies(choice, control, HeldWeights(control), base=planner.model, root=root)
     else:
         _refuse(choice, planner, server)
         return None
     async with source.route():
         return source
+
+
+def open_base(model: ModelConfig, server: ServerInfo, http: httpx.AsyncClient, *, key: str | None) -> ServedBase | None:
+    """Return what tells the weights that a role other than the planner is answered with; None where they are fixed."""
+    if server.kind != "vllm" or model.model not in server.bases:
+        return None
+    return ServedBase(HeldWeights(VLLMControl(server.base_url, http, key=key)), model.model)
 
 
 def _refuse(choice: Choice, planner: ModelConfig, server: ServerInfo | None) -> None:

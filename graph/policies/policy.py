@@ -8,7 +8,7 @@ from pydantic import Field
 from graph.errors import ConfigError
 from graph.records import Record
 
-_NAME = re.compile(r"(?P<policy>[A-Za-z0-9][A-Za-z0-9._-]*)@v(?P<version>0|[1-9][0-9]*)")
+_NAME = re.compile(r"(?P<policy>[A-Za-z0-9][A-Za-z0-9._-]{0,99})@v(?P<version>0|[1-9][0-9]{0,8})")
 
 
 class Policy(Record):

@@ -1,6 +1,7 @@
 """What a directory has to hold to become a policy."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,7 +14,9 @@ _ADAPTER = "adapter_model.safetensors"
 _RECORD = "policy.json"
 _PICKLES = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 """Reading these runs code."""
-_LEFT_OUT = {"optimizer.pt", "scheduler.pt", "rng_state.pth", "scaler.pt", "training_args.bin", "trainer_state.json"}
+_LEFT_OUT = re.compile(
+    r"optimizer\.(pt|bin)|scheduler\.pt|rng_state(_\d+)?\.pth|scaler\.pt|training_args\.bin|trainer_state\.json"
+)
 """What a trainer's checkpoint holds beside the model."""
 
 
@@ -61,7 +64,7 @@ def _names(directory: Path) -> tuple[str, ...]:
     """
     names = []
     for path in sorted(directory.iterdir()):
-        if path.name == _RECORD or path.name in _LEFT_OUT or path.name.startswith(".") or path.is_dir():
+        if path.name == _RECORD or _LEFT_OUT.fullmatch(path.name) or path.name.startswith(".") or path.is_dir():
             continue
         if not path.is_file():
             raise ConfigError(f"{path} is no file: save the policy again.")

@@ -3,6 +3,7 @@
 import os
 import tempfile
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -42,8 +43,8 @@ class Promotions(Record):
             return self
         return Promotions(history=(*self.history, Promotion(policy=policy, at=time.time())), line=(*self.line, policy))
 
-    def roll_back(self) -> "Promotions":
-        """Return what holds after going back to what was promoted before.
+    def roll_back(self, there: Collection[str]) -> "Promotions":
+        """Return what holds after going back to what was promoted before, of the versions that are still `there`.
 
         Raises:
             ConfigError: nothing was.
@@ -51,9 +52,10 @@ class Promotions(Record):
         if len(self.line) == 1:
             raise ConfigError("Nothing was promoted before: there is nothing to go back to.")
         line = self.line[:-1]
-        return Promotions(
-            history=(*self.history, Promotion(policy=line[-1], at=time.time(), kind="rollback")), line=line
-        )
+        while line[-1] is not None and line[-1] not in there:
+            line = line[:-1]
+        change = Promotion(policy=line[-1], at=time.time(), kind="rollback")
+        return Promotions(history=(*self.history, change), line=line)
 
 
 class PromotedFile:

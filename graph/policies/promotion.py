@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
+
 from graph.errors import AgentFlowError, ConfigError, ModelError
 from graph.policies.fit import misfit
 from graph.policies.policy import Policy
@@ -88,7 +90,7 @@ async def roll_back(
 
     return await _switch(
         registry,
-        found.roll_back().current,
+        found.roll_back(registry.names()).current,
         switch,
         server=server,
         grace=None if keep_old else grace,
@@ -158,7 +160,12 @@ async def _switch(
         raise
     unloaded = list(handover.freed)
     if grace is not None and before != full_name:
-        await asyncio.sleep(grace)
+        try:
+            await asyncio.sleep(grace)
+        except asyncio.CancelledError:
+            on_notice(f"{full_name or 'base'} is promoted; what was before is unloaded at once.")
+            await _retire(registry, before, policy, server, on_notice)
+            raise
         unloaded += await _retire(registry, before, policy, server, on_notice)
     return Promoted(before, full_name, loaded=True, unloaded=tuple(dict.fromkeys(unloaded)))
 
@@ -180,14 +187,14 @@ class _Handover:
         """Have the server answer as this version."""
         held, wanted = await serving_version(self._server), _weights_of(policy)
         if held != wanted and (held is not None or wanted != BASE_VERSION):
-            for name in await _ours(self._registry, self._server) if held is not None else ():
-                await self._server.unload_adapter(name)
-                self.freed.append(name)
-            await _push(self._registry, wanted, self._server, self._on_notice)
+            if held is None:  # refused, with what to do
+                await _push(self._registry, wanted, self._server, self._on_notice)
+            await self._exchange(wanted)
             self._weights = BASE_VERSION if held == LOADING else held
-        if policy is not None and policy.kind == "adapter" and policy.full_name not in await self._server.adapters():
+        if policy is not None and policy.kind == "adapter":
+            there = policy.full_name in await self._server.adapters()
             await self._server.load_adapter(policy.full_name, self._registry.path(policy.full_name))
-            self._loaded = policy.full_name
+            self._loaded = None if there else policy.full_name
 
     async def undo(self, because: BaseException) -> None:
         """Bring back what the server held; where that fails too, the error says so."""
@@ -195,11 +202,21 @@ class _Handover:
             if self._loaded is not None:
                 await self._server.unload_adapter(self._loaded)
             if self._weights is not None:
-                await _push(self._registry, self._weights, self._server, self._on_notice)
+                await self._exchange(self._weights)
             for name in self.freed:
                 await self._server.load_adapter(name, self._registry.path(name))
         except AgentFlowError as error:
             because.add_note(f"The server at {self._server.base_url} could not be given back what it held: {error}")
+
+    async def _exchange(self, weights: str) -> None:
+        """Push weights once the adapters are gone; what is still promoted comes back with any call, and goes again."""
+        again = AsyncRetrying(retry=retry_if_exception_type(ConfigError), stop=stop_after_attempt(3), reraise=True)
+        async for attempt in again:
+            with attempt:
+                for name in await _ours(self._registry, self._server):
+                    await self._server.unload_adapter(name)
+                    self.freed += [name] if name not in self.freed else []
+                await _push(self._registry, weights, self._server, self._on_notice)
 
 
 async def _checked(registry: PolicyRegistry, full_name: str | None) -> Policy | None:
@@ -240,7 +257,8 @@ async def _push(registry: PolicyRegistry, weights: str, server: VLLMControl, on_
 async def _ours(registry: PolicyRegistry, server: VLLMControl) -> list[str]:
     """Return the registry's versions among the adapters that the server holds."""
     known = set(registry.names())
-    return [name for name in await server.adapters() if name in known]
+    held = await server.adapters()
+    return [name for name, root in held.items() if name in known and root == str(registry.path(name).resolve())]
 
 
 async def _retire(

@@ -5,7 +5,7 @@
     promoted.json        which version is in force, and what was before
     .lock                held while the promotion changes or a version is removed
     .adding.lock         held while a version is copied, which may take minutes, or removed
-    .removed-planner@v1  a version that was removed: its name is not used again
+    .used-planner@v1     a name that was given: it is not given again, whatever became of the version
     .adding-…/           a version that is being copied; what a kill has left of one is removed by the next addition
 
 Several processes, also on several machines with a shared file system, use one registry at once.
@@ -31,7 +31,7 @@ from graph.policies.promoted import PromotedFile, Promotions
 
 _RECORD = "policy.json"
 _ADDING = ".adding-"
-_REMOVED = ".removed-"
+_USED = ".used-"
 _LOCK_SECONDS = 30.0
 _COPY_SECONDS = 1800.0
 """For another process to copy its version first."""
@@ -173,13 +173,19 @@ class PolicyRegistry:
         """
         if not self.path(full_name).is_dir():
             raise ConfigError(self._unknown(full_name))
-        with self._adding(), self._locked():
-            if self.promoted() == full_name:
-                raise ConfigError(f"{full_name} is promoted: promote another version, or base, before it is removed.")
-            (self.directory / f"{_REMOVED}{full_name}").touch()
-            gone = Path(tempfile.mkdtemp(dir=self.directory, prefix=_ADDING))
-            self.path(full_name).rename(gone / full_name)  # at once; what a kill leaves goes with the next addition
-            shutil.rmtree(gone)
+        try:
+            with self._adding(), self._locked():
+                if self.promoted() == full_name:
+                    raise ConfigError(
+                        f"{full_name} is promoted: promote another version, or base, before it is removed."
+                    )
+                gone = Path(tempfile.mkdtemp(dir=self.directory, prefix=_ADDING))
+                self.path(full_name).rename(gone / full_name)  # at once; the next addition removes what a kill leaves
+                shutil.rmtree(gone)
+        except OSError as error:
+            raise StorageError(
+                f"{full_name} cannot be removed from {self.directory} ({error.strerror}): see to its rights."
+            ) from error
 
     def promoted(self) -> str | None:
         """Return the promoted version; None for the model as it is. Cheap enough to ask before every call.
@@ -209,22 +215,19 @@ class PolicyRegistry:
         return before.current
 
     def rollback(self, *, expected: Promotions | None = None) -> str | None:
-        """Go back to what was promoted before, and return it; None for the model as it is.
+        """Go back to what was promoted before and is still there, and return it; None for the model as it is.
 
         Args:
             expected: what the caller has prepared to go back from.
 
         Raises:
-            ConfigError: nothing was, or it is not there any more; or something else than `expected` is promoted now.
+            ConfigError: nothing was; or something else than `expected` is promoted now.
         """
 
         def back(promotions: Promotions) -> Promotions:
             if expected not in {None, promotions}:
                 raise ConfigError("Another process changed what is promoted meanwhile: look at it, and try again.")
-            found = promotions.roll_back()
-            if found.current is not None:
-                self.get(found.current)
-            return found
+            return promotions.roll_back(self.names())
 
         _, after = self._change(back)
         return after.current
@@ -256,6 +259,7 @@ class PolicyRegistry:
                 opened.flush()
                 os.fsync(opened.fileno())
             place.chmod(0o755)  # a server may run as another user
+            (self.directory / f"{_USED}{policy.full_name}").touch()
             place.rename(self.path(policy.full_name))
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
@@ -264,9 +268,9 @@ class PolicyRegistry:
 
     def _next_version(self, name: str) -> int:
         """Return one more than any that is or was there: servers cache by name, and traces tell of it."""
-        removed = (path.name.removeprefix(_REMOVED) for path in self.directory.glob(f"{_REMOVED}*"))
+        used = (path.name.removeprefix(_USED) for path in self.directory.glob(f"{_USED}*"))
         promoted = (change.policy for change in self._promoted.read().history if change.policy)
-        known = {*self.names(), *promoted, *filter(_is_name, removed)}
+        known = {*self.names(), *promoted, *filter(_is_name, used)}
         numbers = [version for found, version in map(split_name, known) if found == name]
         return max(numbers, default=0) + 1
 
@@ -288,11 +292,17 @@ class PolicyRegistry:
 
 @contextmanager
 def _lock(file: Path, seconds: float) -> Iterator[None]:
+    lock = FileLock(file, timeout=seconds)
     try:
-        with FileLock(file, timeout=seconds):
-            yield
+        lock.acquire()
     except Timeout as error:
         raise StorageError(f"Another process keeps {file}: end it, and try again.") from error
+    except OSError as error:
+        raise StorageError(f"{file} cannot be locked ({error.strerror}): see to its rights.") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _is_name(text: str) -> bool:

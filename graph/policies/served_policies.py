@@ -7,25 +7,25 @@ from contextlib import asynccontextmanager
 from graph.errors import ModelError
 from graph.policies.choice import Choice
 from graph.policies.fit import misfit
+from graph.policies.held_weights import HeldWeights
 from graph.policies.policy import Policy
 from graph.policies.route import Route
 from graph.policies.vllm_control import VLLMControl
-from graph.policies.weights import BASE_VERSION, LOADING, serving_mark, version_of
+from graph.policies.weights import BASE_VERSION
 
 
 class ServedPolicies:
     """A `PolicySource` of one vLLM server."""
 
-    def __init__(self, choice: Choice, control: VLLMControl, *, base: str, root: str) -> None:
+    def __init__(self, choice: Choice, control: VLLMControl, weights: HeldWeights, *, base: str, root: str) -> None:
         """`base` is the name that the server knows the model by, `root` its directory or name on the hub."""
         self._choice = choice
         self._control = control
+        self._weights = weights
         self._base = base
         self._root = root
         self._loaded: set[str] = set()
         self._lock = asyncio.Lock()
-        self._marked = True
-        """Whether the server tells what weights it holds; True until it was found not to."""
 
     @asynccontextmanager
     async def route(self) -> AsyncIterator[Route]:
@@ -33,9 +33,11 @@ class ServedPolicies:
         policy = self._fitting()
         if policy is not None and policy.kind == "adapter":
             await self._load(policy)
-        weights = policy.full_name if policy is not None and policy.kind == "weights" else BASE_VERSION
+        wanted = policy.full_name if policy is not None and policy.kind == "weights" else BASE_VERSION
         name = self._base if policy is None or policy.kind == "weights" else policy.full_name
-        async with self._held(weights):
+        async with self._weights.during() as held:
+            if held != wanted:
+                raise _other_weights(held, wanted)
             yield Route(name, self._base if policy is None else policy.full_name)
 
     def lost(self, route: Route) -> None:
@@ -60,31 +62,14 @@ class ServedPolicies:
                 await self._control.load_adapter(name, self._choice.registry.path(name))
                 self._loaded.add(name)
 
-    @asynccontextmanager
-    async def _held(self, weights: str) -> AsyncIterator[None]:
-        """Make sure that a call within the block is answered with these weights, as far as the server tells its own."""
-        before = await self._mark()
-        if version_of(before) not in {weights, LOADING}:  # a call in the middle of a push waits for its end
-            raise self._other_weights(version_of(before), weights)
-        yield
-        after = await self._mark()
-        if version_of(after) != weights:
-            raise self._other_weights(version_of(after), weights)
-        if before != after and before != after.replace(weights, LOADING, 1):
-            raise ModelError("The planner's weights were replaced during a call.", transient=True)
 
-    async def _mark(self) -> str:
-        mark = await serving_mark(self._control) if self._marked else None
-        self._marked = mark is not None
-        return mark or BASE_VERSION
-
-    def _other_weights(self, held: str, wanted: str) -> ModelError:
-        """Transient, as it is also seen in the moment between a push and its promotion."""
-        holds = "its own weights" if held == BASE_VERSION else f"the weights of {held}"
-        asked = "the model as it is" if wanted == BASE_VERSION else f"the policy {wanted}"
-        load = "base" if wanted == BASE_VERSION else wanted
-        return ModelError(
-            f"The planner's server holds {holds}, but {asked} was asked for: run `agentflow policies load {load}`, or "
-            "set policies.use.",
-            transient=True,
-        )
+def _other_weights(held: str, wanted: str) -> ModelError:
+    """Transient, as it is also seen in the moment between a push and its promotion."""
+    holds = "its own weights" if held == BASE_VERSION else f"the weights of {held}"
+    asked = "the model as it is" if wanted == BASE_VERSION else f"the policy {wanted}"
+    load = "base" if wanted == BASE_VERSION else wanted
+    return ModelError(
+        f"The planner's server holds {holds}, but {asked} was asked for: run `agentflow policies load {load}`, or "
+        "set policies.use.",
+        transient=True,
+    )

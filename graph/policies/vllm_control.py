@@ -45,8 +45,11 @@ class VLLMControl:
         if held is None:
             try:
                 await self.request("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(path)})
-            finally:  # two processes may have loaded it at once: what counts is what the server now holds
-                held = (await self.adapters()).get(name)
+            except ModelError:
+                # Another process may have been quicker: what counts is what the server now holds.
+                if name not in await self.adapters():
+                    raise
+            held = (await self.adapters()).get(name)
         if held is None:
             raise ModelError(f"The server at {self.base_url} does not list {name} after loading it: is it one server?")
         if held != str(path):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -214,9 +215,35 @@ def test_removing(registry: PolicyRegistry, source: Path) -> None:
         registry.promote("planner@v9")
     registry.promote(None)
     assert registry.rollback() == "planner@v3"
-    with pytest.raises(ConfigError, match="no policy planner@v1"):
+    assert registry.rollback() is None, "planner@v1 was before, but is gone"
+    with pytest.raises(ConfigError, match="nothing to go back to"):
         registry.rollback()
-    assert registry.promoted() == "planner@v3"
+
+
+def test_a_name_is_given_once_whatever_became_of_the_version(registry: PolicyRegistry, source: Path) -> None:
+    registry.add(source)
+    shutil.rmtree(registry.path("planner@v1"))
+    assert registry.add(source).full_name == "planner@v2"
+
+
+def test_a_registry_that_cannot_be_locked(registry: PolicyRegistry, source: Path) -> None:
+    registry.add(source)
+    (registry.directory / ".lock").mkdir()  # for root, too, no file that can be opened
+    for act in (lambda: registry.promote("planner@v1"), registry.rollback, lambda: registry.remove("planner@v1")):
+        with pytest.raises(StorageError, match=r"\.lock cannot be locked"):
+            act()
+
+
+@pytest.mark.parametrize("name", ["planner@v" + "9" * 5000, "p" * 300 + "@v1"])
+def test_a_name_is_short_enough_for_a_directory(registry: PolicyRegistry, name: str) -> None:
+    with pytest.raises(ConfigError, match="names no policy version"):
+        registry.get(name)
+
+
+def test_what_trainers_leave_beside_a_model_stays_out(registry: PolicyRegistry, source: Path) -> None:
+    for name in ("rng_state.pth", "rng_state_0.pth", "optimizer.pt", "training_args.bin"):
+        (source / name).write_bytes(b"pickle")
+    assert not [name for name in registry.add(source).files if name.endswith((".pth", ".pt", ".bin"))]
 
 
 def test_many_processes_add_and_promote_at_once(registry: PolicyRegistry, source: Path) -> None:
@@ -280,7 +307,12 @@ except StorageError as error:
     assert "cannot take" in adding, err
     assert "make room there" in adding
     assert "cannot be written" in promoting
-    assert {path.name for path in registry.directory.iterdir()} == {".lock", ".adding.lock", "planner@v1"}
+    assert {path.name for path in registry.directory.iterdir()} == {
+        ".lock",
+        ".adding.lock",
+        ".used-planner@v1",
+        "planner@v1",
+    }
     assert registry.promoted() is None
 
 

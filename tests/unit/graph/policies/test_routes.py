@@ -1,10 +1,12 @@
 """Which policy a call is sent to and records, on a server that holds what it was told to."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from graph.config import FlowConfig
@@ -12,7 +14,9 @@ from graph.deadline import Deadline
 from graph.errors import ConfigError, ModelError
 from graph.models.client import RoleModel
 from graph.models.factory import open_models
+from graph.policies.held_weights import HeldWeights
 from graph.policies.registry import PolicyRegistry
+from graph.policies.vllm_control import VLLMControl
 from graph.records import ModelCall, StopReason
 from tests.fakes import ScriptedServer
 from tests.flows import COUNTING, scripts
@@ -179,32 +183,79 @@ async def test_weights_that_the_server_does_not_hold_are_never_taken_for_others(
     assert asked(server) == []
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "message"),
-    [
-        ("planner@v3#1", "planner@v3#2", "replaced during a call"),  # and something else may have been in between
-        ("planner@v3#1", "planner@v1#2", "holds the weights of planner@v1, but the policy planner@v3"),
-        ("planner@v3#1", "loading#2", "but the policy planner@v3"),
-        ("loading#1", "planner@v3#2", "replaced during a call"),
-    ],
-)
-async def test_a_call_during_which_the_weights_were_replaced_is_made_again(registry, before, after, message):
+@pytest.mark.parametrize("after", ["planner@v3#2", "planner@v1#2", "loading#2", "default"])
+@pytest.mark.parametrize("role", ["planner", "verifier"])
+async def test_a_call_during_which_the_weights_were_replaced_is_made_again(registry, role, after):
+    """Also by the same version: something else may have been in between."""
     registry.promote("planner@v3")
-    with served(weights="planner@v3#0") as server:
-        async with planner(server, registry) as model:
-            server.weights = before
-            with pytest.raises(ModelError, match=message) as caught:
-                await call(model, on_token=lambda _text: setattr(server, "weights", after))
+    with served(weights="planner@v3#1") as server:
+        async with open_models(settings(server, registry)) as models:
+            with pytest.raises(ModelError, match="replaced during a call") as caught:
+                await call(models.by_role[role], on_token=lambda _text: setattr(server, "weights", after))
     assert caught.value.transient
 
 
-async def test_a_call_that_waited_for_a_push_is_that_of_the_new_weights(registry):
+async def test_a_call_waits_for_the_end_of_a_push(registry):
     registry.promote("planner@v3")
-    with served(weights="planner@v3#0") as server:
-        async with planner(server, registry) as model:
-            server.weights = "loading#1"
-            done = await call(model, on_token=lambda _text: setattr(server, "weights", "planner@v3#1"))
+    with served(weights="loading#1") as server:
+
+        async def finish() -> None:
+            await asyncio.sleep(0.5)
+            assert server.requests == []
+            server.weights = "planner@v3#1"
+
+        push = asyncio.create_task(finish())
+        async with planner(server, registry) as model:  # opening waits as well
+            await push
+            done = await call(model)
     assert done.policy == "planner@v3"
+
+
+async def test_a_push_that_was_broken_off_is_named():
+    with served(weights="loading#1") as server:
+        async with httpx.AsyncClient() as http:
+            weights = HeldWeights(VLLMControl(server.url, http), patience=0.3)
+            with pytest.raises(ModelError, match="is being given other weights, or that was broken off"):
+                async with weights.during():
+                    pass
+
+
+async def test_the_other_roles_of_the_server_record_the_weights_that_answered_them(registry):
+    registry.promote("planner@v3")
+    with served(weights="planner@v3#1") as server:
+        async with open_models(settings(server, registry)) as models:
+            policies = {role: (await call(model)).policy for role, model in models.by_role.items()}
+    assert set(policies.values()) == {"planner@v3"}
+
+
+async def test_a_server_that_was_restarted_to_take_weights_is_noticed(registry, monkeypatch):
+    monkeypatch.setattr("graph.policies.held_weights._ASK_AGAIN", 0.05)
+    with served() as server:
+        async with planner(server, registry) as model:
+            assert (await call(model)).policy == "planner"
+            server.weights = "planner@v3#1"
+            await asyncio.sleep(0.1)
+            with pytest.raises(ModelError, match="holds the weights of planner@v3"):
+                await call(model)
+            registry.promote("planner@v3")
+            assert (await call(model)).policy == "planner@v3"
+
+
+async def test_two_processes_may_load_an_adapter_at_once(registry, tmp_path):
+    path = registry.path("planner@v1")
+    with served() as server:
+        async with httpx.AsyncClient() as http:
+
+            class Late(VLLMControl):
+                """Asks what is there before the other has loaded it, and loads it afterwards."""
+
+                async def adapters(self) -> dict[str, str]:
+                    found = await super().adapters()
+                    server.adapters["planner@v1"] = str(path.resolve())
+                    return found
+
+            await Late(server.url, http).load_adapter("planner@v1", path)
+    assert server.loads == ["planner@v1"], "it was refused, and is there"
 
 
 async def test_a_server_without_policies(registry):
