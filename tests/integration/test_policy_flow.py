@@ -5,7 +5,6 @@ Only the planner's model is tiny, and the roles that are not trained answer from
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -130,8 +129,10 @@ async def test_vllm_killed_during_a_call(
 ) -> None:
     """The run fails with one sentence and can be resumed; a restarted server is picked up, and loads the policy."""
     registry.promote("planner@v1")
+    this = psutil.Process()
+    others_before = set(this.children(recursive=True))  # other tests' servers
     await asyncio.to_thread(mortal.start)
-    family = psutil.Process(os.getpid()).children(recursive=True)
+    family = set(this.children(recursive=True)) - others_before
 
     def kill(event: Event) -> None:
         if event.kind == EventKind.TOKEN and event.data["module"] == "planner":

@@ -124,7 +124,7 @@ def test_a_served_adapter_is_used_by_the_lines_that_are_printed(place: Workplace
     options = ("--port", "0", "--adapter", str(adapter), "--set", "serve.api_key_env=SERVE_KEY")
     with serving(place, str(tiny_planner), *options) as process:
         text = printed(process, "Ctrl-C stops it.")
-        assert "loading the weights" in text
+        assert "starting the engine" in text
         toml = text[text.index("[models.planner]") : text.index("Or with a command")]
         shown = tomllib.loads(toml)
         assert shown["policies"]["use"] == "planner@v1"
@@ -165,7 +165,7 @@ def test_a_second_ctrl_c_leaves_nothing_behind(place: Workplace, tiny_model: Pat
 
 def test_killing_the_command_ends_vllm_and_all_its_processes(place: Workplace, tiny_model: Path) -> None:
     with serving(place, str(tiny_model), "--port", "0") as process:
-        printed(process, "loading the weights")
+        printed(process, "starting the engine")
         family = family_of(process)
         assert len(family) >= 3
         process.kill()
