@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from graph.config import FlowConfig, ModelConfig, Role
     from graph.models.server import ServerInfo
     from graph.models.vllm_facts import VLLMFacts
+    from graph.policies.policy import Policy
+    from graph.policies.registry import PolicyRegistry
 
 _SECONDS = 10.0
 _SERVER = "planner's server"
@@ -177,19 +179,53 @@ def _policy(config: "FlowConfig", facts: "VLLMFacts") -> Iterator[Finding]:
         registry = PolicyRegistry(config.policies.directory)
         name = registry.promoted() if use == PROMOTED else None if use == BASE else use
         if name is None:
-            yield Finding("policy", "ok", "the model as it is" + ("" if use == BASE else "; none is promoted"))
+            yield _other_weights(facts) or Finding(
+                "policy", "ok", "the model as it is" + ("" if use == BASE else "; none is promoted")
+            )
             return
         policy = registry.get(name)
     except AgentFlowError as error:
         yield Finding("policy", "broken", str(error))
         return
-    loaded = name in facts.adapters if policy.kind == "adapter" else name == facts.weights
-    if loaded:
-        yield Finding("policy", "ok", f"{name} is loaded")
-    elif policy.kind == "adapter":
-        yield Finding("policy", "ok", f"{name} is not loaded; the next question loads it")
-    else:
-        yield Finding("policy", "note", f"{name} is not what the server holds: run `agentflow policies load {name}`.")
+    yield _in_force(policy, registry, facts)
+
+
+def _in_force(policy: "Policy", registry: "PolicyRegistry", facts: "VLLMFacts") -> Finding:
+    """Tell whether the planner's server answers as the version that is asked for."""
+    from graph.policies.fit import misfit
+
+    name = policy.full_name
+    if facts.base is not None and (why := misfit(policy, facts.base)):
+        return Finding("policy", "note", f"{name} is not used: {why}; set policies.use, or promote another.")
+    if policy.kind == "weights":
+        if facts.weights == name:
+            return Finding("policy", "ok", f"{name} is loaded")
+        return Finding("policy", "broken", f"the server does not hold {name}: run `agentflow policies load {name}`.")
+    if other := _other_weights(facts):
+        return other
+    held = facts.adapters.get(name)
+    if held is not None and held != str(registry.path(name).resolve()):
+        return Finding(
+            "policy",
+            "broken",
+            f"the server holds another {name}, from {held}: unload it, or add yours as a new version.",
+        )
+    if held is not None:
+        return Finding("policy", "ok", f"{name} is loaded")
+    if facts.runtime_adapters is False:
+        return Finding("policy", "broken", f"the server cannot load {name}: start it with `agentflow serve`.")
+    return Finding("policy", "ok", f"{name} is not loaded; the next question loads it")
+
+
+def _other_weights(facts: "VLLMFacts") -> Finding | None:
+    """Tell where weights of another version are in the way of the model as it is, and of its adapters."""
+    from graph.policies.weights import BASE_VERSION
+
+    if facts.weights in {None, BASE_VERSION}:
+        return None
+    return Finding(
+        "policy", "broken", f"the server holds the weights of {facts.weights}: run `agentflow policies load base`."
+    )
 
 
 def _sampling(config: "FlowConfig") -> Iterator[Finding]:

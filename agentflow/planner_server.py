@@ -6,10 +6,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import httpx
+
     from graph.config import FlowConfig
     from graph.policies.vllm_control import VLLMControl
 
 _SECONDS = 60.0
+_SERVER_ERROR = 500
 
 
 @asynccontextmanager
@@ -20,16 +23,16 @@ async def planner_server(config: "FlowConfig", url: str | None) -> "AsyncIterato
         None where it takes no policies while it runs: see `why_none`.
 
     Raises:
-        ConfigError: its key is not set, or refused.
+        ConfigError: its key is not set, or refused; or `url` is no vLLM server's.
+        ModelError: it answers with an error of its own, as while it starts.
     """
     import httpx
 
     from graph.errors import ConfigError
-    from graph.models.server import probe_server
     from graph.policies.vllm_control import VLLMControl
 
     planner = config.models.of("planner")
-    address = url or planner.base_url
+    address = _address(url) if url is not None else planner.base_url
     if address is None:
         yield None
         return
@@ -38,14 +41,50 @@ async def planner_server(config: "FlowConfig", url: str | None) -> "AsyncIterato
     if name and not key:
         raise ConfigError(f"The variable {name} is not set: put the key for {planner.model} into it or .env.")
     async with httpx.AsyncClient(timeout=_SECONDS) as http:
-        control: VLLMControl | None = VLLMControl(address, http, key=key)
         try:
-            if (await probe_server(address, key, http, key_name=name)).kind != "vllm":
-                control = None
+            takes = await _takes_policies(address, key, http, key_name=name, named=url is not None)
         except ConfigError as error:
             if not isinstance(error.__cause__, httpx.TransportError):
                 raise
-        yield control
+            takes = True  # when it is there again
+        yield VLLMControl(address, http, key=key) if takes else None
+
+
+async def _takes_policies(
+    address: str, key: str | None, http: "httpx.AsyncClient", *, key_name: str | None, named: bool
+) -> bool:
+    """Whether vLLM answers at `address`; `named`: where it was named for this command, it has to."""
+    from graph.errors import ConfigError, ModelError
+    from graph.models.server import probe_server
+
+    if (await probe_server(address, key, http, key_name=key_name)).kind == "vllm":
+        return True
+    status = (await http.get(f"{address.rstrip('/')}/models")).status_code
+    if status >= _SERVER_ERROR:
+        raise ModelError(f"The server at {address} answers {status}: try again when it is well.")
+    if named:
+        raise ConfigError(f"The server at {address} is not vLLM: correct --server.")
+    return False
+
+
+def _address(url: str) -> str:
+    """Return the address of the server's OpenAI interface.
+
+    Raises:
+        ConfigError: it is none, or holds a key.
+    """
+    from graph.errors import ConfigError
+    from graph.secret_names import address_holds_secret
+
+    try:
+        holds = address_holds_secret(url)
+    except ValueError as error:
+        raise ConfigError("--server takes an address such as http://127.0.0.1:8000/v1.") from error
+    if holds:
+        raise ConfigError("The address in --server holds a key: name its variable in models.planner.api_key_env.")
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"--server takes an address such as http://127.0.0.1:8000/v1, not {url}.")
+    return url if url.rstrip("/").endswith("/v1") else f"{url.rstrip('/')}/v1"
 
 
 def why_none(config: "FlowConfig", url: str | None) -> str:

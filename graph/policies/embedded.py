@@ -59,13 +59,22 @@ def _check_base(policy: Policy, model: ModelFile) -> None:
     As in `fit`, the last part of the base model's name decides; what the GGUF file is called counts as much as what it
     says of itself.
     """
-    base = _letters(Path(policy.base_model).name)
+    base = Path(policy.base_model).name
     named = str(ModelHeader.read(model.path).fields.get("general.name", model.name))
-    if base not in _letters(named) and base not in _letters(model.name):
+    if not is_named(named, base) and not is_named(model.name, base):
         raise ConfigError(
             f"{policy.full_name} was trained from {policy.base_model}, but the embedded model is {named}: set "
             "local.model to a GGUF file of that model, or serve the planner with vLLM."
         )
+
+
+_FORMATS = r"(gguf|awq|gptq|imatrix|[it]?q\d[a-z0-9]*|b?f16|fp16|f32)*"
+"""What converters put behind the name of a model."""
+
+
+def is_named(name: str, base: str) -> bool:
+    """Whether `name` is that of a conversion of the model `base`; spelling and format do not count."""
+    return re.fullmatch(re.escape(_letters(base)) + _FORMATS, _letters(name)) is not None
 
 
 def _letters(name: str) -> str:

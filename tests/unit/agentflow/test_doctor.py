@@ -1,12 +1,16 @@
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentflow import model_checkup
+from graph.config import FlowConfig
+from graph.models.vllm_facts import VLLMFacts
 from graph.policies.registry import PolicyRegistry
 from tests.command import Workplace
 from tests.fakes import ScriptedServer
-from tests.policy_directories import adapter_directory
+from tests.policy_directories import adapter_directory, weights_directory
 from tests.policy_server import PolicyServer
 from tests.unit.agentflow.conftest import Call
 
@@ -104,14 +108,45 @@ def test_the_policy_in_force_and_development_endpoints(
     here = f"policies.directory={registry.directory}"
     with Vllm({}, weights="default") as vllm:
         vllm.adapters["planner@v1"] = str(registry.path("planner@v1"))
-        assert "policy: planner@v2 is not loaded; the next question loads it" in call(
-            "doctor", *planner_at(vllm.url, here)
+        assert "broken    policy: the server cannot load planner@v2: start it with `agentflow serve`" in call(
+            "doctor", *planner_at(vllm.url, here), status=1
         )
         output = call("doctor", *planner_at(vllm.url, here, "policies.use=planner@v1"))
         assert "policy: planner@v1 is loaded" in output
         assert "development endpoints are on, full weights can be loaded; it holds its own" in output
         gone = call("doctor", *planner_at(vllm.url, here, "policies.use=planner@v9"), status=1)
     assert "broken    policy: There is no policy planner@v9" in gone
+
+
+@pytest.mark.parametrize(
+    ("use", "facts", "said"),
+    [
+        ("promoted", {}, "ok: planner@v1 is not loaded; the next question loads it"),
+        (
+            "promoted",
+            {"adapters": {"planner@v1": "/elsewhere/planner@v1"}},
+            "broken: the server holds another planner@v1",
+        ),
+        ("promoted", {"base": "/models/other"}, "note: planner@v1 is not used: it belongs to /models/base"),
+        ("promoted", {"weights": "planner@v2"}, "broken: the server holds the weights of planner@v2"),
+        ("base", {"weights": "planner@v2"}, "broken: the server holds the weights of planner@v2"),
+        ("base", {"weights": "default"}, "ok: the model as it is"),
+        ("planner@v2", {"weights": "planner@v2"}, "ok: planner@v2 is loaded"),
+        ("planner@v2", {"weights": "default"}, "broken: the server does not hold planner@v2"),
+    ],
+)
+def test_whether_the_server_answers_as_the_policy_that_is_asked_for(
+    tmp_path: Path, use: str, facts: dict[str, Any], said: str
+):
+    registry = PolicyRegistry(tmp_path / "policies")
+    registry.add(adapter_directory(tmp_path / "trained"))
+    registry.add(weights_directory(tmp_path / "weights"), base_model="/models/base")
+    registry.promote("planner@v1")
+    config = FlowConfig.model_validate({"policies": {"directory": str(registry.directory), "use": use}})
+    held = dict.fromkeys((field.name for field in dataclasses.fields(VLLMFacts)), None)
+    held |= {"base": "/models/base", "adapters": {}, "runtime_adapters": True} | facts
+    (finding,) = model_checkup._policy(config, VLLMFacts(**held))
+    assert f"{finding.state}: {finding.text}".startswith(said)
 
 
 def test_a_planner_elsewhere_gives_no_samples(call: Call, place: Workplace, server: ScriptedServer):

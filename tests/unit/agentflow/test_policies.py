@@ -1,11 +1,13 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from graph.errors import ConfigError, ModelError
 from tests.command import Workplace
+from tests.fakes import ScriptedServer
 from tests.flows import scripts
 from tests.policy_directories import adapter_directory, weights_directory
 from tests.policy_server import PolicyServer
@@ -163,6 +165,51 @@ def test_nobody_at_the_address(call: Call, place: Workplace) -> None:
     done = place.run("policies", "load", "planner@v1", *nobody)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "No answer from the model server" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:9/v1", "takes an address such as http://"),
+        ("ftp://127.0.0.1:9", "takes an address such as http://"),
+        ("http://[", "takes an address such as http://"),
+        ("http://user:s3cretpw@127.0.0.1:9/v1", "holds a key: name its variable"),
+        ("http://127.0.0.1:9/v1?api_key=s3cretpw", "holds a key: name its variable"),
+    ],
+)
+def test_a_server_s_address_that_is_none(call: Call, place: Workplace, address: str, message: str) -> None:
+    added(call, times=1)
+    for command in ("promote", "load"):
+        done = place.run("policies", command, "planner@v1", "--server", address)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert message in done.stderr
+        assert "s3cretpw" not in done.stderr
+    assert "promoted" not in call("policies", "list")
+
+
+def test_a_server_by_its_root(call: Call, served: PolicyServer) -> None:
+    added(call, times=1)
+    call("policies", "promote", "planner@v1", "--server", served.url.removesuffix("/v1"))
+    assert list(served.adapters) == ["planner@v1"]
+
+
+def test_a_server_that_is_not_vllm_or_not_well(call: Call, place: Workplace) -> None:
+    added(call, times=1)
+    with ScriptedServer({}) as other, pytest.raises(ConfigError, match="is not vLLM: correct --server"):
+        call("policies", "promote", "planner@v1", "--server", other.url)
+    with Starting({}) as starting:
+        config = place.directory / "agentflow.toml"
+        config.write_text(f'[models.default]\nmodel = "planner"\nbase_url = "{starting.url}"\n')
+        with pytest.raises(ModelError, match="answers 503: try again when it is well"):
+            call("policies", "promote", "planner@v1")
+    assert "promoted" not in call("policies", "list")
+
+
+class Starting(ScriptedServer):
+    """A proxy before a server that is not there yet."""
+
+    def endpoint(self, path: str, body: dict[str, Any] | None) -> tuple[int, Any]:
+        return 503, {"error": {"message": "starting"}}
 
 
 def test_a_planner_that_no_vllm_serves(call: Call, place: Workplace) -> None:
