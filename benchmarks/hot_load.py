@@ -56,6 +56,7 @@ async def measure(
                     await asyncio.sleep(max(0.0, next_at - time.monotonic()))
                 spans.append((start, time.time()))
                 await asyncio.sleep(spans[-1][1] - start)
+    Console().print(f"{streams.repeated} of {len(streams.calls)} calls were made again, as the flow does")
     calls = [call for call in streams.calls if call.at >= begun]
     swapping = [any(start <= call.at < end for start, end in spans) for call in calls]
     plain = [call for call, swapped in zip(calls, swapping, strict=True) if not swapped]

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -73,10 +74,15 @@ class Streams:
                 {"role": "system", "content": "You plan the next step."},
                 {"role": "user", "content": f"{MEMORY} Stream {stream} asks question {question}?"},
             ]
+            begun = time.monotonic()
             async for attempt in _as_the_flow():
                 with attempt:
+                    late = time.monotonic() - begun
                     call = await self._model.complete(messages, schema=None, deadline=Deadline(120), turn=0)
-            self.repeated += attempt.retry_state.attempt_number - 1
+            if (again := attempt.retry_state.attempt_number - 1) > 0:  # what a run waits for begins with the first
+                self.repeated += again
+                times = {"first_token_seconds": (call.first_token_seconds or 0) + late, "seconds": call.seconds + late}
+                call = call.model_copy(update={**times, "at": call.at - late})
             async with self._answered:
                 self.calls.append(call)
                 self._answered.notify_all()
