@@ -187,16 +187,18 @@ def _policy(config: "FlowConfig", facts: "VLLMFacts") -> Iterator[Finding]:
     except AgentFlowError as error:
         yield Finding("policy", "broken", str(error))
         return
-    yield _in_force(policy, registry, facts)
+    yield _in_force(policy, registry, facts, explicit=use != PROMOTED)
 
 
-def _in_force(policy: "Policy", registry: "PolicyRegistry", facts: "VLLMFacts") -> Finding:
+def _in_force(policy: "Policy", registry: "PolicyRegistry", facts: "VLLMFacts", *, explicit: bool) -> Finding:
     """Tell whether the planner's server answers as the version that is asked for."""
     from graph.policies.fit import misfit
 
     name = policy.full_name
     if facts.base is not None and (why := misfit(policy, facts.base)):
-        return Finding("policy", "note", f"{name} is not used: {why}; set policies.use, or promote another.")
+        if explicit:
+            return Finding("policy", "broken", f"{name} cannot be used: {why}; set policies.use to another.")
+        return Finding("policy", "note", f"{name} is not used: {why}; promote another, or base.")
     if policy.kind == "weights":
         if facts.weights == name:
             return Finding("policy", "ok", f"{name} is loaded")

@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import httpx
@@ -23,7 +24,7 @@ async def planner_server(config: "FlowConfig", url: str | None) -> "AsyncIterato
         None where it takes no policies while it runs: see `why_none`.
 
     Raises:
-        ConfigError: its key is not set, or refused; or `url` is no vLLM server's.
+        ConfigError: its key is not set, or refused; or `url` is no vLLM server's, or no address.
         ModelError: it answers with an error of its own, as while it starts.
     """
     import httpx
@@ -32,7 +33,7 @@ async def planner_server(config: "FlowConfig", url: str | None) -> "AsyncIterato
     from graph.policies.vllm_control import VLLMControl
 
     planner = config.models.of("planner")
-    address = _address(url) if url is not None else planner.base_url
+    address = _address(url) if url is not None else _checked(planner.base_url, "models.planner.base_url")
     if address is None:
         yield None
         return
@@ -44,7 +45,7 @@ async def planner_server(config: "FlowConfig", url: str | None) -> "AsyncIterato
         try:
             takes = await _takes_policies(address, key, http, key_name=name, named=url is not None)
         except ConfigError as error:
-            if not isinstance(error.__cause__, httpx.TransportError):
+            if not isinstance(error.__cause__, httpx.NetworkError | httpx.TimeoutException):
                 raise
             takes = True  # when it is there again
         yield VLLMControl(address, http, key=key) if takes else None
@@ -57,21 +58,21 @@ async def _takes_policies(
     from graph.errors import ConfigError, ModelError
     from graph.models.server import probe_server
 
-    if (await probe_server(address, key, http, key_name=key_name)).kind == "vllm":
+    info = await probe_server(address, key, http, key_name=key_name)
+    if info.kind == "vllm":
         return True
-    status = (await http.get(f"{address.rstrip('/')}/models")).status_code
-    if status >= _SERVER_ERROR:
-        raise ModelError(f"The server at {address} answers {status}: try again when it is well.")
+    if info.status >= _SERVER_ERROR:
+        raise ModelError(f"The server at {address} answers {info.status}: try again when it is well.")
     if named:
         raise ConfigError(f"The server at {address} is not vLLM: correct --server.")
     return False
 
 
 def _address(url: str) -> str:
-    """Return the address of the server's OpenAI interface.
+    """Return the OpenAI interface of the server that `--server` names.
 
     Raises:
-        ConfigError: it is none, or holds a key.
+        ConfigError: it is no address, or holds a key.
     """
     from graph.errors import ConfigError
     from graph.secret_names import address_holds_secret
@@ -82,9 +83,18 @@ def _address(url: str) -> str:
         raise ConfigError("--server takes an address such as http://127.0.0.1:8000/v1.") from error
     if holds:
         raise ConfigError("The address in --server holds a key: name its variable in models.planner.api_key_env.")
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"--server takes an address such as http://127.0.0.1:8000/v1, not {url}.")
+    _checked(url, "--server")
     return url if url.rstrip("/").endswith("/v1") else f"{url.rstrip('/')}/v1"
+
+
+def _checked(url: str | None, setting: str) -> str | None:
+    """Return `url`; a mistyped one would read as a server that is not running."""
+    from graph.errors import ConfigError
+
+    parts = urlsplit(url or "")
+    if url is not None and (parts.scheme not in {"http", "https"} or not parts.hostname):
+        raise ConfigError(f"{setting} takes an address such as http://127.0.0.1:8000/v1, not {url}.")
+    return url
 
 
 def why_none(config: "FlowConfig", url: str | None) -> str:

@@ -26,6 +26,8 @@ class ServerInfo:
     """What vLLM serves without an adapter: the model's directory or name on the hub, by name."""
     contexts: Mapping[str, int] = field(default_factory=dict)
     """Tokens of each model's context by name, where the server says."""
+    status: int = 200
+    """Of its answer: 5xx from one that is starting, or from a proxy before none."""
 
     def context_of(self, model: str) -> int | None:
         """Return the tokens of `model`'s context; of an adapter or another name for a model, the smallest there is."""
@@ -63,7 +65,9 @@ async def probe_server(base_url: str, key: str | None, http: httpx.AsyncClient, 
         kind = "llamacpp"
         if context := await _llamacpp_context(base_url, headers, http):
             contexts = dict.fromkeys(names, context)
-    return ServerInfo(base_url, kind, names, min(contexts.values(), default=None), bases, contexts)
+    return ServerInfo(
+        base_url, kind, names, min(contexts.values(), default=None), bases, contexts, response.status_code
+    )
 
 
 async def _llamacpp_context(base_url: str, headers: Mapping[str, str], http: httpx.AsyncClient) -> int | None:

@@ -68,7 +68,7 @@ def _check_base(policy: Policy, model: ModelFile) -> None:
         )
 
 
-_FORMATS = r"(gguf|awq|gptq|imatrix|[it]?q\d[a-z0-9]*|b?f16|fp16|f32)*"
+_FORMATS = r"(gguf|awq|gptq|imatrix|[it]?q\d(0|1|k[sml]?|kxl|nl|x?xs|s|m)?|b?f16|fp16|f32)*"
 """What converters put behind the name of a model."""
 
 

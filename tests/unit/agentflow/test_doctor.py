@@ -128,6 +128,7 @@ def test_the_policy_in_force_and_development_endpoints(
             "broken: the server holds another planner@v1",
         ),
         ("promoted", {"base": "/models/other"}, "note: planner@v1 is not used: it belongs to /models/base"),
+        ("planner@v1", {"base": "/models/other"}, "broken: planner@v1 cannot be used: it belongs to /models/base"),
         ("promoted", {"weights": "planner@v2"}, "broken: the server holds the weights of planner@v2"),
         ("base", {"weights": "planner@v2"}, "broken: the server holds the weights of planner@v2"),
         ("base", {"weights": "default"}, "ok: the model as it is"),

@@ -1,4 +1,6 @@
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +174,7 @@ def test_nobody_at_the_address(call: Call, place: Workplace) -> None:
     [
         ("127.0.0.1:9/v1", "takes an address such as http://"),
         ("ftp://127.0.0.1:9", "takes an address such as http://"),
+        ("http://", "takes an address such as http://"),
         ("http://[", "takes an address such as http://"),
         ("http://user:s3cretpw@127.0.0.1:9/v1", "holds a key: name its variable"),
         ("http://127.0.0.1:9/v1?api_key=s3cretpw", "holds a key: name its variable"),
@@ -203,6 +206,34 @@ def test_a_server_that_is_not_vllm_or_not_well(call: Call, place: Workplace) -> 
         with pytest.raises(ModelError, match="answers 503: try again when it is well"):
             call("policies", "promote", "planner@v1")
     assert "promoted" not in call("policies", "list")
+
+
+def test_a_planner_s_address_that_is_none(call: Call, place: Workplace) -> None:
+    added(call, times=1)
+    config = place.directory / "agentflow.toml"
+    config.write_text('[models.planner]\nmodel = "planner"\nbase_url = "localhost:9/v1"\n')
+    with pytest.raises(ConfigError, match=r"models\.planner\.base_url takes an address such as http://"):
+        call("policies", "promote", "planner@v1")
+    assert "promoted" not in call("policies", "list")
+
+
+def test_what_speaks_no_http_is_no_server_that_is_away(call: Call, place: Workplace) -> None:
+    added(call, times=1)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(20)
+        greeting = threading.Thread(target=greet, args=(listening,))
+        greeting.start()
+        with pytest.raises(ConfigError, match="No model server answers"):
+            call("policies", "promote", "planner@v1", "--server", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        greeting.join()
+    assert "promoted" not in call("policies", "list")
+
+
+def greet(listening: socket.socket) -> None:
+    connection, _ = listening.accept()
+    with connection:
+        connection.recv(1 << 16)
+        connection.sendall(b"SSH-2.0-other\r\n")
 
 
 class Starting(ScriptedServer):
