@@ -45,7 +45,7 @@ def registry(tiny_planner: Path, tmp_path: Path, request: pytest.FixtureRequest)
     """Two versions of the planner that answer differently, none promoted; the shared server forgets them at the end."""
     registry = PolicyRegistry(tmp_path / "policies")
     for seed in (1, 2):
-        registry.add(random_adapter(tiny_planner, tmp_path / f"adapter{seed}", seed=seed), base_model=str(tiny_planner))
+        registry.add(random_adapter(tiny_planner, tmp_path / f"adapter{seed}", seed=seed, strength=0.3))
     yield registry
     if "vllm_server" in request.fixturenames:
         url = request.getfixturevalue("vllm_server").base_url
