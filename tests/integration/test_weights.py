@@ -282,7 +282,8 @@ async def test_the_flow_follows_promotions_from_weights_to_adapters_and_back(
     await pushing(server, policies, None)
     registry, base = PolicyRegistry(tmp_path / "registry"), str(tiny_planner)
     weights = registry.add(policies / "planner@v1", base_model=base).full_name
-    adapter = registry.add(random_adapter(tiny_planner, tmp_path / "adapter", seed=1), base_model=base).full_name
+    trained = random_adapter(tiny_planner, tmp_path / "adapter", seed=1, strength=0.3)
+    adapter = registry.add(trained, base_model=base).full_name
     with world() as others:
         chosen = config(others.url, planner="planner", planner_url=server.base_url, policies=registry.directory)
         async with httpx.AsyncClient() as http, open_runner(chosen) as runner:
