@@ -32,7 +32,9 @@ async def fork_run(runner: Runner, run: str, *, turn: int, sub_goal: str | None 
         raise ConfigError(f"The run {run} has turns 1 to {len(turns)}, not {turn}.")
     plan = _changed_plan(turns[turn - 1], sub_goal, tool, list(runner.toolbox.tools))
     new = str(uuid_utils.uuid7())
-    request = state["request"].model_copy(update={"parent": run, "created": round(time.time(), 3)})
+    request = state["request"].model_copy(
+        update={"parent": run, "parent_turns": turn - 1, "created": round(time.time(), 3)}
+    )
     events: list[TurnEvent] = [event for kept in turns[: turn - 1] for event in turn_events(kept)]
     values: FlowUpdate = {
         "analysis": state.get("analysis", []),

@@ -4,7 +4,7 @@ A record never changes once it is written: the state of a run is the fold of the
 """
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,6 +27,10 @@ class StopReason(StrEnum):
     """The user stopped it; it can be resumed."""
     FAILED = "FAILED"
     """A run failure (a model server, the storage): never graded; it can be resumed once the cause is gone."""
+
+
+UNGRADED: Final = frozenset({StopReason.FAILED, StopReason.CANCELLED})
+"""How runs end that are never graded: they have no reward, not even 0."""
 
 
 class Exchange(Record):

@@ -22,6 +22,7 @@ from graph.errors import AgentFlowError, ConfigError, StorageError
 from graph.flow import Flow, build_flow, recursion_limit
 from graph.limits import checked_question
 from graph.models.client import RoleModel
+from graph.projection import project, spent_seconds
 from graph.question_check import check_question
 from graph.records import Exchange, StopReason
 from graph.run_events import OnEvent, tell_end, tell_start
@@ -32,7 +33,7 @@ from graph.storage.database import Database
 from graph.storage.owner import drive
 from graph.storage.runs import Status
 from graph.tools.registry import Toolbox
-from graph.trace import Trajectory, project, spent_seconds
+from graph.trace import Source, Trajectory
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Runner:
         group: str | None = None,
         reference: Sequence[str] | None = None,
         tags: Sequence[str] = (),
+        source: Source = "ask",
+        dataset: str | None = None,
     ) -> Trajectory:
         """Run one question to its end.
 
@@ -69,6 +72,8 @@ class Runner:
             group: id of the group of trajectories that are compared with each other.
             reference: accepted answers, kept for scoring; no model sees them.
             tags: kept with the run.
+            source: who asks.
+            dataset: name of the dataset that the question is from.
 
         Returns:
             The trajectory; a run failure is one with `stop` FAILED.
@@ -82,6 +87,8 @@ class Runner:
             question=checked_question(question, question_room(self.models, self.toolbox)),
             history=await self._history(conversation),
             conversation=conversation,
+            source=source,
+            dataset=dataset,
             group=group,
             reference=tuple(reference) if reference is not None else None,
             tags=tuple(tags),

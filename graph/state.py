@@ -5,7 +5,7 @@ grows linearly with its turns. Nodes write events (a plan, a command, …) to `t
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from langgraph.channels.delta import DeltaChannel
 from pydantic import Field
@@ -38,6 +38,12 @@ class Request(Record):
     conversation: str | None = None
     parent: str | None = None
     """The trajectory that this one was forked from."""
+    parent_turns: int | None = None
+    """How many turns it keeps of it."""
+    source: Literal["ask", "chat", "evaluation", "rollout", "import"] | None = None
+    """Who asked; see `graph.trace`."""
+    dataset: str | None = None
+    """Name of the dataset that the question is from."""
     group: str | None = None
     """Trajectories of one question that are compared with each other."""
     reference: tuple[str, ...] | None = None

@@ -5,12 +5,13 @@ from typing import cast
 from langchain_core.runnables import RunnableConfig
 
 from graph.flow import build_flow
+from graph.projection import project
 from graph.records import StopReason
 from graph.snapshot import read_snapshot
 from graph.state import FlowState
 from graph.storage.database import Database
 from graph.storage.runs import RunRow
-from graph.trace import Trajectory, project
+from graph.trace import Trajectory
 
 
 async def trajectory_of(database: Database, row: RunRow) -> Trajectory:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from graph.records import StopReason, Usage
+from graph.records import StopReason, Turn, Usage
 from graph.trace import TracedCall, Trajectory
 
 
@@ -27,7 +27,16 @@ def make_trajectory(
         calls.append(make_call("planner", turn, sampling=asked, **ids))
         calls.append(make_call("executor", turn, sampling={"temperature": 0.0, "constrained": True}))
     stop = StopReason.VERIFIED if reward is not None else StopReason.FAILED
-    return Trajectory(id=trajectory_id, group=group, question="q", stop=stop, reward=reward, calls=tuple(calls))
+    return Trajectory(
+        id=trajectory_id,
+        group=group,
+        question="q",
+        stop=stop,
+        reward=reward,
+        reward_source="exact" if reward is not None else None,
+        turns=tuple(Turn() for _ in planner_calls),
+        calls=tuple(calls),
+    )
 
 
 def make_call(role: str, turn: int, **fields: Any) -> TracedCall:

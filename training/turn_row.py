@@ -1,22 +1,12 @@
 """One planner call as training data."""
 
-import math
 from dataclasses import dataclass
 
 from graph.errors import TraceError
+from graph.models.sampling_check import bending_fields
 from graph.trace import TracedCall, Trajectory
 
 PLANNER = "planner"
-_NEUTRAL: dict[str, tuple[object, ...]] = {
-    "top_p": (1.0,),
-    "top_k": (0, -1),
-    "min_p": (0.0,),
-    "repetition_penalty": (1.0,),
-    "presence_penalty": (0.0,),
-    "frequency_penalty": (0.0,),
-    "logit_bias": ({}, None),
-}
-"""Fields of a request that reshape the policy's distribution, and the values with which they do not."""
 
 
 @dataclass(frozen=True)
@@ -49,21 +39,15 @@ def _row(trajectory: Trajectory, position: int, call: TracedCall) -> TurnRow:
     name = f"Planner call {position} of trajectory {trajectory.id}"
     if call.prompt_ids is None or call.completion_ids is None or call.logprobs is None:
         raise TraceError(f"{name} has no token ids or log-probabilities: record it from a server that returns them.")
-    if len(call.completion_ids) != len(call.logprobs):
-        raise TraceError(
-            f"{name} has {len(call.completion_ids)} tokens but {len(call.logprobs)} log-probabilities: record it again."
-        )
-    if not all(math.isfinite(value) for value in call.logprobs):
-        raise TraceError(f"{name} has a log-probability that is not a finite number: record it again.")
+    if call.sampling is None:
+        raise TraceError(f"{name} does not say how it was sampled: record it with AgentFlow.")
     if call.sampling.get("constrained"):
         raise TraceError(f'{name} was sampled under a schema: record it with models.planner.structured = "off".')
     temperature = float(call.sampling.get("temperature") or 0.0)
     if temperature == 0.0:
         raise TraceError(f"{name} was not sampled: record it with models.planner.temperature above 0.")
-    asked = {**call.sampling, **call.sampling.get("extra", {})}
-    reshaped = [field for field, neutral in _NEUTRAL.items() if field in asked and asked[field] not in neutral]
-    if reshaped:
-        raise TraceError(f"{name} was sampled with {' and '.join(reshaped)}: record it without.")
+    if bent := bending_fields(call.sampling):
+        raise TraceError(f"{name} was sampled with {' and '.join(bent)}: record it without.")
     return TurnRow(
         prompt_ids=call.prompt_ids,
         completion_ids=call.completion_ids,

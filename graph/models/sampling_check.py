@@ -5,6 +5,9 @@ from, which the trainer computes again: the model's own, at a temperature. Whate
 makes the two differ without anything failing.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from graph.config import ModelConfig
 from graph.models.vllm_facts import VLLMFacts
 
@@ -44,6 +47,13 @@ def sampling_faults(config: ModelConfig) -> list[str]:
         for name, value in config.extra.items()
         if (why := _extra_fault(name, value))
     ]
+
+
+def bending_fields(sampling: Mapping[str, Any]) -> list[str]:
+    """Return the fields, of what was asked of the server in a recorded call, that bend or cut what it sampled."""
+    extra = sampling.get("extra") or {}
+    bent = ["top_p"] if (sampling.get("top_p") or 1) < 1 else []
+    return bent + [name for name, value in extra.items() if _extra_fault(name, value)]
 
 
 def _extra_fault(name: str, value: object) -> str | None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from graph.errors import ConfigError
 from graph.fork import fork_run
+from graph.projection import project
 from graph.records import Exchange, StopReason
-from graph.trace import project
 from tests import long_tool
 from tests.byte_server import ByteServer
 from tests.fakes import ANALYSIS, GO_ON, STOP, ScriptedServer, answer, command, plan

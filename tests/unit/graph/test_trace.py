@@ -1,13 +1,15 @@
 """The projection of a run that people, evaluations and training read."""
 
 import json
+import math
 
 import pytest
 from pydantic import ValidationError
 
 from graph.errors import TraceError
+from graph.projection import project
 from graph.records import StopReason
-from graph.trace import Trajectory, project
+from graph.trace import Trajectory
 from tests.fakes import ANALYSIS, GO_ON, STOP, ScriptedServer, answer, command, plan
 from tests.flows import open_flow, scripts
 
@@ -103,6 +105,45 @@ def test_other_versions_and_fields_are_refused():
     for change in ({"schema_version": 2}, {"unknown": 1}, {"stop": "NEVER"}):
         with pytest.raises(ValidationError):
             Trajectory.model_validate(whole | change)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        ({"completion_ids": [1, 2], "logprobs": [-0.5]}, "unequal_lengths"),
+        ({"completion_ids": None, "logprobs": []}, "unequal_lengths"),
+        ({"completion_ids": [1], "logprobs": [math.nan]}, "finite_number"),
+        ({"completion_ids": [1], "logprobs": [-math.inf]}, "finite_number"),
+        ({"turn": 1}, "call_without_turn"),
+        ({"turn": -2}, "greater_than_equal"),
+    ],
+    ids=str,
+)
+def test_calls_that_cannot_be_are_refused(call, kind):
+    whole = {"role": "planner", "turn": 0, "text": "", "completion_ids": [1], "logprobs": [-0.5]}
+    Trajectory.model_validate({"id": "a", "question": "q", "turns": [{}], "calls": [whole]})
+    with pytest.raises(ValidationError) as caught:
+        Trajectory.model_validate({"id": "a", "question": "q", "turns": [{}], "calls": [whole | call]})
+    assert [error["type"] for error in caught.value.errors()] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"stop": "FAILED", "reward": 0.0, "reward_source": "exact"}, "graded_failure"),
+        ({"stop": "CANCELLED", "reward": 1.0, "reward_source": "human"}, "graded_failure"),
+        ({"reward": 1.0}, "unsourced_reward"),
+        ({"reward_source": "human"}, "unsourced_reward"),
+        ({"id": ""}, "string_too_short"),
+        ({"id": "x" * 37}, "string_too_long"),
+        ({"feedback": [{"at": 1.0}]}, "empty_feedback"),
+    ],
+    ids=str,
+)
+def test_trajectories_that_cannot_be_are_refused(fields, kind):
+    with pytest.raises(ValidationError) as caught:
+        Trajectory.model_validate({"id": "a", "question": "q", **fields})
+    assert [error["type"] for error in caught.value.errors()] == [kind]
 
 
 def test_a_state_without_a_question_is_no_trace():

@@ -1,4 +1,3 @@
-import math
 from typing import Any
 
 import pytest
@@ -29,16 +28,15 @@ def test_a_direct_answer_has_no_rows() -> None:
     ("fields", "said"),
     [
         ({"prompt_ids": None}, "no token ids"),
-        ({"completion_ids": None}, "no token ids"),
+        ({"completion_ids": None, "logprobs": None}, "no token ids"),
         ({"logprobs": None}, "no token ids"),
-        ({"logprobs": [-0.5]}, "2 tokens but 1 log-probabilities"),
-        ({"logprobs": [-0.5, math.nan]}, "not a finite number"),
-        ({"logprobs": [-0.5, -math.inf]}, "not a finite number"),
+        ({"sampling": None}, "does not say how it was sampled"),
         ({"sampling": SAMPLED | {"constrained": True}}, "under a schema"),
         ({"sampling": SAMPLED | {"temperature": 0.0}}, "not sampled"),
         ({"sampling": {}}, "not sampled"),
         ({"sampling": SAMPLED | {"top_p": 0.9}}, "sampled with top_p:"),
         ({"sampling": SAMPLED | {"extra": {"top_k": 20, "min_p": 0.1}}}, "sampled with top_k and min_p:"),
+        ({"sampling": SAMPLED | {"extra": {"stop": ["."], "guided_json": {}}}}, "sampled with stop and guided_json:"),
     ],
     ids=str,
 )
