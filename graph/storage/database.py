@@ -24,6 +24,8 @@ from graph.errors import ConfigError, StorageError
 from graph.storage.runs import RunStore
 from graph.storage.serializer import StrictSerializer
 from graph.storage.sqlite_saver import GroupCommitSaver
+from graph.storage.tables import Tables
+from graph.storage.traces import TraceStore
 
 # Types outside the allow-list are refused, in every serializer of this process.
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
@@ -39,6 +41,7 @@ class Database:
 
     saver: BaseCheckpointSaver[Any]
     runs: RunStore
+    traces: TraceStore
 
     async def settle(self, run: str) -> None:
         """Wait until everything of a run that was given to the saver before is on disk.
@@ -88,7 +91,7 @@ async def _open_sqlite(path: Path) -> AsyncIterator[Database]:
     _make_directory(path.parent)
     engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
     event.listen(engine.sync_engine, "connect", _tune)
-    runs = RunStore(engine, lambda error: _sqlite_sentence(path, error))
+    tables = Tables(engine, lambda error: _sqlite_sentence(path, error))
     try:
         # A connection that cannot be opened leaves aiosqlite's thread talking to an event loop that is gone.
         await asyncio.to_thread(_try_to_open, path)
@@ -96,10 +99,10 @@ async def _open_sqlite(path: Path) -> AsyncIterator[Database]:
             saver = GroupCommitSaver(connection, serde=StrictSerializer())
             async with _alone(path):
                 await saver.setup()
-                await runs.create()
+                await tables.create()
             await connection.execute("PRAGMA synchronous=NORMAL")
             try:
-                yield Database(saver, runs)
+                yield Database(saver, RunStore(tables), TraceStore(tables))
             except BaseException:
                 with suppress(sqlite3.Error, StorageError):  # what ended the block says more
                     await saver.close()
@@ -180,11 +183,11 @@ async def _open_postgres(url: str) -> AsyncIterator[Database]:
     engine = create_async_engine(address)
     try:
         async with AsyncPostgresSaver.from_conn_string(url, serde=StrictSerializer()) as saver:
-            runs = RunStore(engine, lambda error: _postgres_sentence(address.host, error))
+            tables = Tables(engine, lambda error: _postgres_sentence(address.host, error))
             async with _turn(saver):
                 await saver.setup()
-                await runs.create()
-            yield Database(saver, runs)
+                await tables.create()
+            yield Database(saver, RunStore(tables), TraceStore(tables))
     except (psycopg.Error, SQLAlchemyError) as error:
         raise StorageError(_postgres_sentence(address.host, error)) from error
     finally:

@@ -1,0 +1,1 @@
+"""`agentflow traces`: one file a command."""

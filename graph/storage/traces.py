@@ -1,0 +1,187 @@
+"""The trajectories in the `runs` table: chosen, streamed, added, and what people said of them."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, delete, desc, exists, func, insert, or_, select
+from sqlalchemy.exc import IntegrityError
+
+from graph.errors import StorageError
+from graph.feedback import Feedback, with_feedback
+from graph.plain import plain_text
+from graph.records import StopReason
+from graph.state import Request
+from graph.storage.facets import Kind, note_facets, note_reward, read_feedback
+from graph.storage.packing import pack, unpack
+from graph.storage.run_table import FACETS, FEEDBACK, RUNS, key_of
+from graph.storage.runs import ROW, RunRow, Status
+from graph.storage.tables import Tables
+from graph.trace import Trajectory
+from graph.traces.selection import Selection
+
+_PAGE = 32
+"""Trajectories that are in memory at once."""
+_STATUSES: dict[StopReason | None, Status] = {StopReason.FAILED: "failed", StopReason.CANCELLED: "cancelled"}
+
+
+class TraceStore:
+    """Reads and writes trajectories of runs that have ended."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def rows(self, selection: Selection, *, limit: int) -> list[RunRow]:
+        """Return the latest runs that are chosen, newest first."""
+        query = select(*ROW).where(*_conditions(selection)).order_by(desc(RUNS.c.created), desc(RUNS.c.id))
+        return [RunRow(**row) for row in await self._tables.read(query.limit(limit))]
+
+    async def count(self, selection: Selection) -> int:
+        """Return how many are chosen."""
+        query = select(func.count()).select_from(RUNS).where(*_conditions(selection))
+        return int((await self._tables.read(query))[0]["count_1"])
+
+    async def stream(self, selection: Selection) -> AsyncIterator[Trajectory]:
+        """Yield the chosen trajectories, oldest first, as they are exported: with what people said of them.
+
+        Memory stays constant, however many there are.
+
+        Raises:
+            StorageError: one is damaged, or the database cannot be read.
+        """
+        wanted = select(RUNS.c.id, RUNS.c.created, RUNS.c.trajectory).where(*_conditions(selection))
+        query: Select[Any] = wanted.order_by(RUNS.c.created, RUNS.c.id).limit(_PAGE)
+        page = await self._tables.read(query)
+        while page:
+            remarks = await self._remarks([row["id"] for row in page])
+            for found in await asyncio.to_thread(_unpack_page, page):
+                yield with_feedback(found, remarks.get(found.id, ()))
+            last = page[-1]
+            after = or_(
+                RUNS.c.created > last["created"], and_(RUNS.c.created == last["created"], RUNS.c.id > last["id"])
+            )
+            page = await self._tables.read(query.where(after))
+
+    async def get(self, run: str) -> Trajectory | None:
+        """Return one trajectory as it is exported; None where there is none, or the run has not ended.
+
+        Raises:
+            StorageError: it is damaged.
+        """
+        rows = await self._tables.read(select(RUNS.c.trajectory).where(RUNS.c.id == run))
+        if not rows or rows[0]["trajectory"] is None:
+            return None
+        return with_feedback(unpack(run, rows[0]["trajectory"]), await self.feedback(run))
+
+    async def add(self, trajectory: Trajectory) -> bool:
+        """Add a trajectory from elsewhere, with its feedback; False where a run of its id is there already."""
+        now = time.time()
+        bare = trajectory.model_copy(update={"feedback": ()})
+        row = {
+            "id": trajectory.id,
+            "question": plain_text(trajectory.question),
+            "request": _request(trajectory).model_dump_json(),
+            "conversation": key_of(trajectory.conversation),
+            "parent": key_of(trajectory.parent),
+            "source": trajectory.source,
+            "dataset": key_of(trajectory.dataset),
+            "group": key_of(trajectory.group),
+            "tags": [plain_text(tag) for tag in trajectory.tags],
+            "status": _STATUSES.get(trajectory.stop, "finished"),
+            "stop": trajectory.stop,
+            "answer": None if trajectory.answer is None else plain_text(trajectory.answer),
+            "turns": len(trajectory.turns),
+            "seconds": trajectory.seconds,
+            "error": None if trajectory.error is None else plain_text(trajectory.error),
+            "created": now if trajectory.created is None else trajectory.created,
+            "updated": now,
+            "trajectory": await asyncio.to_thread(pack, bare),
+        }
+        facets: dict[Kind, Sequence[str]] = {
+            "tag": trajectory.tags,
+            "tool": trajectory.used_tools,
+            "policy": trajectory.policies,
+        }
+        try:
+            async with self._tables.writing() as connection:
+                await connection.execute(insert(RUNS).values(row))
+                await note_facets(connection, trajectory.id, facets)
+                for remark in trajectory.feedback:
+                    await connection.execute(insert(FEEDBACK).values(_said(trajectory.id, remark)))
+                await note_reward(connection, bare)
+        except StorageError as error:
+            if isinstance(error.__cause__, IntegrityError):
+                return False
+            raise
+        return True
+
+    async def feedback(self, run: str) -> list[Feedback]:
+        """Return what was said of a run, oldest first."""
+        return (await self._remarks([run])).get(run, [])
+
+    async def say(self, run: str, remark: Feedback) -> None:
+        """Keep what a person says of a run.
+
+        Args:
+            run: its whole id; the run is there, ended or not.
+            remark: what is said.
+        """
+        await self._change_feedback(run, insert(FEEDBACK).values(_said(run, remark)))
+
+    async def withdraw(self, run: str) -> int:
+        """Forget everything that was said of a run, and return how many remarks that were."""
+        return await self._change_feedback(run, delete(FEEDBACK).where(FEEDBACK.c.run == run))
+
+    async def _change_feedback(self, run: str, statement: Any) -> int:
+        """Run a statement and note the reward that follows, where nobody else does so for the same run."""
+        mine = select(RUNS.c.trajectory).where(RUNS.c.id == run).with_for_update()
+        async with self._tables.writing() as connection:
+            data = (await connection.execute(mine)).scalar()
+            changed = int((await connection.execute(statement)).rowcount)
+            if data is not None:
+                await note_reward(connection, unpack(run, data))
+        return changed
+
+    async def _remarks(self, runs: Sequence[str]) -> dict[str, list[Feedback]]:
+        async with self._tables.reading() as connection:
+            return await read_feedback(connection, runs)
+
+
+def _conditions(chosen: Selection) -> list[ColumnElement[bool]]:
+    """Return the filters as SQL. Only runs that have ended have a trajectory."""
+    held: list[ColumnElement[bool]] = [RUNS.c.trajectory.is_not(None), RUNS.c.status != "running"]
+    if chosen.since is not None:
+        held.append(RUNS.c.created >= chosen.since)
+    if chosen.until is not None:
+        held.append(RUNS.c.created < chosen.until)
+    named = {name: getattr(chosen, name) for name in ("conversation", "group", "dataset", "source", "stop")}
+    held += [RUNS.c[name] == key_of(value) for name, value in named.items() if value is not None]
+    if chosen.scored is not None:
+        held.append(RUNS.c.reward.is_not(None) if chosen.scored else RUNS.c.reward.is_(None))
+    if chosen.min_reward is not None:
+        held.append(RUNS.c.reward >= chosen.min_reward)
+    if chosen.max_reward is not None:
+        held.append(RUNS.c.reward <= chosen.max_reward)
+    if chosen.text is not None:
+        held.append(RUNS.c.question.icontains(chosen.text, autoescape=True))
+    facets = [("tag", tag) for tag in chosen.tags] + [("tool", chosen.tool), ("policy", chosen.policy)]
+    return held + [_has(kind, value) for kind, value in facets if value is not None]
+
+
+def _has(kind: str, value: str) -> ColumnElement[bool]:
+    return exists().where(FACETS.c.run == RUNS.c.id, FACETS.c.kind == kind, FACETS.c.value == key_of(value))
+
+
+def _unpack_page(page: Sequence[Any]) -> list[Trajectory]:
+    return [unpack(row["id"], row["trajectory"]) for row in page]
+
+
+def _said(run: str, remark: Feedback) -> dict[str, Any]:
+    said = {name: plain_text(v) if isinstance(v, str) else v for name, v in remark.model_dump().items()}
+    return {"run": run, **said}
+
+
+def _request(trajectory: Trajectory) -> Request:
+    fields = trajectory.model_dump(include=set(Request.model_fields))
+    return Request.model_validate(fields | {"created": trajectory.created or 0.0})

@@ -1,0 +1,1 @@
+"""Traces in files: reading, writing, choosing and comparing them."""
