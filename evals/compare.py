@@ -6,15 +6,12 @@ the one's as the other's, so the smaller count is binomial with p = 1/2. Both ar
 which is why no statistics package is installed for them. Ungraded answers are in neither.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from evals.score import Score
 from graph.errors import ConfigError
-
-_Z = NormalDist().inv_cdf(0.975)
+from graph.interval import wilson
 
 
 @dataclass(frozen=True)
@@ -85,18 +82,6 @@ def compare(*, candidate: Mapping[str, Score], baseline: Mapping[str, Score]) ->
         left_out=len(cells) - len(pairs),
         p_value=mcnemar(only_candidate, only_baseline),
     )
-
-
-def wilson(right: int, graded: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a proportion; (0, 1) when there is nothing to go by."""
-    if not 0 <= right <= graded:
-        raise ValueError(f"{right} right of {graded}")
-    if graded == 0:
-        return 0.0, 1.0
-    share, weight = right / graded, _Z**2 / graded
-    centre = (share + weight / 2) / (1 + weight)
-    half = math.sqrt(share * (1 - share) * weight + weight**2 / 4) / (1 + weight)
-    return max(0.0, centre - half) if right else 0.0, min(1.0, centre + half) if right < graded else 1.0
 
 
 def mcnemar(only_first: int, only_second: int) -> float:

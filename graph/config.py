@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -22,6 +22,7 @@ from graph.policies.settings import PoliciesSettings
 from graph.secret_names import address_holds_secret, secret_within
 from graph.serve_settings import ServeSettings
 from graph.tools.settings import ToolsSettings
+from graph.traces.price import Price
 from graph.variables import PREFIX, check_variables
 
 Role = Literal["analyzer", "planner", "executor", "verifier", "generator", "generate"]
@@ -155,6 +156,8 @@ class FlowConfig(BaseSettings):
     local: LocalSettings = LocalSettings()
     policies: PoliciesSettings = PoliciesSettings()
     serve: ServeSettings = ServeSettings()
+    prices: dict[str, Price] = Field(default_factory=dict)
+    """Prices by the name that calls record of their model."""
 
     @classmethod
     def settings_customise_sources(
@@ -271,7 +274,8 @@ def _sentence(error: ValidationError, sources: Mapping[str, str]) -> str:
         return f"The setting {key}{where} does not fit: {first['msg'].lower()}, not {first['input']!r}."
     model: Any = FlowConfig
     for part in first["loc"][:-1]:
-        model = model.model_fields[part].annotation
+        # a table of tables under names of the user's has no fields of its own
+        model = model.model_fields[part].annotation if hasattr(model, "model_fields") else get_args(model)[1]
     known = list(model.model_fields)
     close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"known here are {', '.join(known)}."

@@ -228,3 +228,19 @@ def test_bad_values_from_elsewhere_name_their_source(monkeypatch):
     monkeypatch.setenv("AGENTFLOW_MODELS", "{not json")
     with pytest.raises(ConfigError, match="AGENTFLOW_ variable cannot be read"):
         load_config()
+
+
+def test_prices_by_the_name_of_a_model(tmp_path):
+    file = tmp_path / "agentflow.toml"
+    file.write_text('[prices."gpt-4.1"]\nprompt = 2\ncompletion = 8\n')
+    price = load_config(file).config.prices["gpt-4.1"]
+    assert (price.prompt, price.cached, price.completion) == (2, None, 8)
+    with pytest.raises(ConfigError, match=r"prices.m.prompt \(--set\) does not fit: .* greater than or equal to 0"):
+        load_config(file, overrides=["prices.m.prompt=-1", "prices.m.completion=0"])
+
+
+def test_a_mistyped_field_of_a_price_is_told(tmp_path):
+    file = tmp_path / "agentflow.toml"
+    file.write_text('[prices."gpt-4.1"]\npromt = 2\nprompt = 2\ncompletion = 8\n')
+    with pytest.raises(ConfigError, match=r"no setting prices.gpt-4.1.promt in agentflow.toml: did you mean prompt\?"):
+        load_config(file)
