@@ -31,6 +31,7 @@ def ask(
     policy: Annotated[
         str | None, typer.Option(metavar="NAME", help="Version of the planner: base, promoted, or such as planner@v3.")
     ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A word to find the run by; several are kept.")] = None,
     cache: Annotated[bool, typer.Option("--cache", help="Keep results of tools, and use the kept ones.")] = False,
     as_json: AsJson = False,
     no_stream: NoStream = False,
@@ -49,7 +50,7 @@ def ask(
 
     async def work(runner: "Runner", on_event: "Callable[[Event], None]") -> "Trajectory":
         thread = await _conversation(runner, conversation)
-        return await runner.ask(text, on_event=on_event, conversation=thread)
+        return await runner.ask(text, on_event=on_event, conversation=thread, tags=tag or ())
 
     view = View(as_json=as_json, stream=not no_stream, verbose=verbose)
     trajectory = show_run(loaded.config, view, work, question=text, tools=named)

@@ -16,9 +16,10 @@ from typing import Annotated
 
 import typer
 
-from agentflow import ask, config, corpus, doctor, engine, policies, runs, serve, setup
+from agentflow import ask, config, corpus, doctor, engine, feedback, policies, runs, serve, setup
 from agentflow.console.terminal import complain, lose_output
 from agentflow.options import ConfigFile, Overrides
+from agentflow.traces import app as traces
 from graph.errors import AgentFlowError, ConfigError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -32,6 +33,8 @@ app = typer.Typer(
 )
 app.command("ask")(ask.ask)
 app.add_typer(runs.app, name="runs")
+app.command("feedback")(feedback.feedback)
+app.add_typer(traces.app, name="traces")
 app.command("setup")(setup.setup)
 app.add_typer(engine.app, name="engine")
 app.add_typer(corpus.app, name="corpus")

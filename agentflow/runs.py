@@ -3,9 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -14,12 +12,12 @@ from agentflow.console.terminal import PlainConsole
 from agentflow.console.text import clean
 from agentflow.options import AsJson, ConfigFile, NoStream, Overrides, RunId, Verbose, settings
 from agentflow.session import View, show_run
+from agentflow.storage import find_run, is_there, open_existing
 
 if TYPE_CHECKING:
     from graph.config import FlowConfig
     from graph.events import Event
     from graph.runner import Runner
-    from graph.storage.database import Database
     from graph.storage.runs import RunRow
     from graph.trace import Trajectory
 
@@ -44,7 +42,7 @@ def list_runs(
 ) -> None:
     """List the latest runs, newest first."""
     config = settings(context, config_file, overrides).config
-    rows = asyncio.run(_latest(config, status, text, limit)) if _exists(config) else []
+    rows = asyncio.run(_latest(config, status, text, limit)) if is_there(config) else []
     if not rows and not as_json:
         PlainConsole(stderr=True).print("There are no such runs." if status or text else "There are no runs yet.")
         return
@@ -166,52 +164,27 @@ def delete(
     print(f"Deleted {row.id}.")
 
 
-def _exists(config: "FlowConfig") -> bool:
-    """Whether there is a database: looking at runs creates none."""
-    return "://" in config.storage.url or Path(config.storage.url).exists()
-
-
-@asynccontextmanager
-async def _open(config: "FlowConfig") -> "AsyncIterator[Database]":
-    from graph.errors import ConfigError
-    from graph.storage.database import open_database  # slow to load: `--help` needs none of it
-
-    if not _exists(config):
-        raise ConfigError(f"There are no runs yet: nothing is stored at {config.storage.url}.")
-    async with open_database(config.storage.url) as database:
-        yield database
-
-
 async def _latest(config: "FlowConfig", status: Status | None, text: str | None, limit: int) -> "list[RunRow]":
-    async with _open(config) as database:
+    async with open_existing(config) as database:
         if status not in {"running", "interrupted"}:
             return await database.runs.latest(limit, status=status, text=text)  # type: ignore[arg-type]
         rows = await database.runs.latest(_MANY, status="running", text=text)
         return [row for row in rows if row.interrupted == (status == "interrupted")][:limit]
 
 
-async def _find(database: "Database", run: str) -> "RunRow":
-    from graph.errors import ConfigError
-
-    row = await database.runs.get(run)
-    if row is None:
-        raise ConfigError(f"There is no run {run!r}: `agentflow runs list` shows those that there are.")
-    return row
-
-
 async def _row(config: "FlowConfig", run: str) -> "RunRow":
-    async with _open(config) as database:
-        return await _find(database, run)
+    async with open_existing(config) as database:
+        return await find_run(database, run)
 
 
 async def _stored(config: "FlowConfig", run: str) -> "tuple[RunRow, Trajectory]":
     from graph.stored_run import trajectory_of
 
-    async with _open(config) as database:
-        row = await _find(database, run)
+    async with open_existing(config) as database:
+        row = await find_run(database, run)
         return row, await trajectory_of(database, row)
 
 
 async def _delete(config: "FlowConfig", run: str) -> None:
-    async with _open(config) as database:
+    async with open_existing(config) as database:
         await database.delete(run)

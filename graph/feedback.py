@@ -1,10 +1,13 @@
 """What a person says of a run: kept beside it, and exported with it as its reward."""
 
+import time
 from typing import TYPE_CHECKING, Literal, Self
 
-from pydantic import model_validator
+from pydantic import ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from graph.errors import ConfigError
+from graph.plain import plain_text
 from graph.records import UNGRADED, Record
 
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 HUMAN = "human"
 """The source of a reward that a person gave."""
 _REWARDS = {"good": 1.0, "bad": 0.0}
+_MOST_CHARS = 10_000
 
 
 class Feedback(Record):
@@ -51,3 +55,30 @@ def with_feedback(trajectory: "Trajectory", remarks: "Sequence[Feedback]") -> "T
     if answer is not None:
         update["reference"] = (answer,)
     return trajectory.model_copy(update=update)
+
+
+def new_feedback(
+    *,
+    verdict: Literal["good", "bad"] | None = None,
+    answer: str | None = None,
+    note: str | None = None,
+    author: str | None = None,
+) -> Feedback:
+    """Return a remark made now, as the command line and the page take it.
+
+    Raises:
+        ConfigError: it says nothing, or a text of it is empty or too long.
+    """
+    texts = {"answer": answer, "note": note}
+    for name, text in texts.items():
+        if text is None:
+            continue
+        texts[name] = plain_text(text).strip()
+        if not texts[name]:
+            raise ConfigError(f"The {name} is empty: write it, or leave it out.")
+        if len(text) > _MOST_CHARS:
+            raise ConfigError(f"The {name} has {len(text):,} characters; at most {_MOST_CHARS:,} are kept: shorten it.")
+    try:
+        return Feedback(at=round(time.time(), 3), verdict=verdict, author=author, **texts)
+    except ValidationError as error:
+        raise ConfigError("Feedback needs a verdict, an answer or a note: give one.") from error

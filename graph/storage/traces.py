@@ -63,6 +63,14 @@ class TraceStore:
             )
             page = await self._tables.read(query.where(after))
 
+    async def facets(self, runs: Sequence[str]) -> dict[str, dict[Kind, list[str]]]:
+        """Return the tags, tools and policies of each run, in alphabetical order."""
+        query = select(FACETS).where(FACETS.c.run.in_(runs)).order_by(FACETS.c.value)
+        found: dict[str, dict[Kind, list[str]]] = {run: {"tag": [], "tool": [], "policy": []} for run in runs}
+        for row in await self._tables.read(query):
+            found[row["run"]][row["kind"]].append(row["value"])
+        return found
+
     async def get(self, run: str) -> Trajectory | None:
         """Return one trajectory as it is exported; None where there is none, or the run has not ended.
 
