@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from graph.errors import StorageError
 from graph.storage.database import open_database
 from tests.kills import *  # noqa: F403
 from tests.stored_runs import *  # noqa: F403
+from tests.stored_traces import *  # noqa: F403
 
 pytestmark = pytest.mark.postgres
 
@@ -75,6 +78,33 @@ def counting(tmp_path, monkeypatch):
     file.touch()
     monkeypatch.setenv("COUNTING_FILE", str(file))
     return file
+
+
+_VERSION_1 = """
+CREATE TABLE runs (
+  id VARCHAR(36) PRIMARY KEY, conversation VARCHAR(64), parent VARCHAR(36), question TEXT NOT NULL,
+  request TEXT NOT NULL, status VARCHAR(16) NOT NULL, stop VARCHAR(16), answer TEXT, turns INTEGER, seconds FLOAT,
+  error TEXT, owner TEXT, tags JSON NOT NULL, created FLOAT NOT NULL, updated FLOAT NOT NULL, trajectory BYTEA
+);
+CREATE INDEX ix_runs_conversation ON runs (conversation);
+CREATE INDEX ix_runs_created ON runs (created);
+CREATE INDEX ix_runs_status ON runs (status);
+COMMENT ON TABLE runs IS 'agentflow runs, version 1';
+"""
+
+
+@pytest.fixture
+def make_version_1(url):
+    async def make(statements):
+        engine = create_async_engine(make_url(url).set(drivername="postgresql+psycopg"))
+        async with engine.begin() as connection:
+            for statement in _VERSION_1.strip().split(";\n"):
+                await connection.exec_driver_sql(statement)
+            for statement, row in statements:
+                await connection.execute(statement, row)
+        await engine.dispose()
+
+    return make
 
 
 async def test_a_table_of_another_version_is_refused(url):
