@@ -65,7 +65,7 @@ def open_writer(out: Path, kind: Format, *, append: bool = False, overwrite: boo
     if out == STANDARD_OUTPUT:
         yield _write_line
     elif kind == "parquet":
-        from graph.traces.parquet import ParquetFolder  # pyarrow is optional
+        from graph.traces.parquet_folder import ParquetFolder  # pyarrow is optional
 
         with ParquetFolder(out, overwrite=overwrite) as folder:
 
