@@ -23,6 +23,7 @@ from graph.secret_names import address_holds_secret, secret_within
 from graph.serve_settings import ServeSettings
 from graph.tools.settings import ToolsSettings
 from graph.traces.price import Price
+from graph.traces.settings import TracesSettings
 from graph.variables import PREFIX, check_variables
 
 Role = Literal["analyzer", "planner", "executor", "verifier", "generator", "generate"]
@@ -156,6 +157,7 @@ class FlowConfig(BaseSettings):
     local: LocalSettings = LocalSettings()
     policies: PoliciesSettings = PoliciesSettings()
     serve: ServeSettings = ServeSettings()
+    traces: TracesSettings = TracesSettings()
     prices: dict[str, Price] = Field(default_factory=dict)
     """Prices by the name that calls record of their model."""
 

@@ -62,6 +62,6 @@ def make_setup(
         memory_chars=budgets.memory_chars or memory_chars(room, question),
         models={role: model.config.model_dump(mode="json") for role, model in models.items()},
         prompts={role: load_prompt(role).digest for role in ROLES},
-        config_hash=hashlib.sha256(config.model_dump_json(exclude={"prices"}).encode()).hexdigest()[:16],
+        config_hash=hashlib.sha256(config.model_dump_json(exclude={"prices", "traces"}).encode()).hexdigest()[:16],
         versions={name: version(name) for name in ("agentflow", "langgraph", "langchain-core")},
     )

@@ -34,6 +34,7 @@ from graph.storage.owner import drive
 from graph.storage.runs import Status
 from graph.tools.registry import Toolbox
 from graph.trace import Source, Trajectory
+from graph.traces.telemetry.live import sending_live
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Runner:
     durability: Literal["async", "exit"] = "async"
     """`async`: a step's results survive a kill of the process. `exit` for rollouts, where a crash costs the rollouts
     under way."""
+    on_end: Callable[[Trajectory], None] | None = None
+    """Gets the trajectory of every run that has ended, however it did, and returns at once."""
 
     async def ask(
         self,
@@ -201,6 +204,8 @@ class Runner:
         if self.database:
             await self.database.settle(trajectory.id)
             await self.database.runs.finish(trajectory.id, status, trajectory, error=trajectory.error)
+        if self.on_end:
+            self.on_end(trajectory)
 
     async def _drive(
         self,
@@ -282,6 +287,7 @@ async def open_runner(
     async with (
         open_models(config, on_notice=on_notice) as models,
         open_toolbox(config.tools, models.by_role["generate"]) as toolbox,
+        sending_live(config, on_notice=on_notice) as on_end,
     ):
         yield Runner(
             config=config,
@@ -291,4 +297,5 @@ async def open_runner(
             database=database,
             cache=open_cache() if config.tools.cache else None,
             durability=durability,
+            on_end=on_end,
         )
