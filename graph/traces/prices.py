@@ -75,10 +75,10 @@ def _known_price(call: TracedCall, prompt: int, cached: int, completion: int) ->
     if genai_prices is None:
         return None
     usage = genai_prices.Usage(input_tokens=prompt, cache_read_tokens=cached, output_tokens=completion)
-    when = datetime.fromtimestamp(call.at, UTC)
     try:
+        when = datetime.fromtimestamp(call.at, UTC)
         found = genai_prices.calc_price(usage, model, provider_id=_PROVIDERS[provider], genai_request_timestamp=when)
-    except (LookupError, ValueError):  # a model that it does not know, counts that cannot be
+    except (LookupError, ValueError, OverflowError, OSError):  # a model that it does not know; a time that cannot be
         return None
     return float(found.total_price)
 
