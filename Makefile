@@ -45,7 +45,7 @@ $(VENV)/.local: pyproject.toml constraints.txt | $(BIN)/python
 # torch first and by its exact version: a CPU build that pip's configuration knows is then taken.
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -q $(TORCH_CPU) -c constraints.txt torch
-	$(PIP) install -q -c constraints.txt -e ".[local,train,postgres,dev]"
+	$(PIP) install -q -c constraints.txt -e ".[local,train,postgres,parquet,otel,dev]"
 	@touch $@ $(VENV)/.local
 
 $(VLLM_VENV)/.stamp: training/vllm_cpu/requirements.txt $(wildcard training/vllm_cpu/*/*.toml training/vllm_cpu/*/*.py)
@@ -59,7 +59,7 @@ $(VLLM_VENV)/.stamp: training/vllm_cpu/requirements.txt $(wildcard training/vllm
 lock:
 	rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install -q $(TORCH_CPU) torch==2.13.0
-	.venv-lock/bin/python -m pip install -q ".[local,train,postgres,dev]"
+	.venv-lock/bin/python -m pip install -q ".[local,train,postgres,parquet,otel,dev]"
 	{ echo "# Made by 'make lock'."; .venv-lock/bin/python -m pip freeze --exclude agentflow | sed 's/+cpu$$//; / @ /d'; } > constraints.txt
 	rm -rf .venv-lock
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Record(BaseModel):
     """Base of everything that is checkpointed: immutable, strict about its fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class StopReason(StrEnum):
