@@ -155,6 +155,9 @@ class Runner:
         request = await self.database.runs.request(run) if self.database else None
         if self.database is None or request is None:
             raise ConfigError(f"There is no run {run}.")
+        done = await self.database.runs.trajectory(run)
+        if done and (done.turns or done.calls or done.source == "import"):
+            raise ConfigError(f"The run {run} came from a file, without checkpoints: ask its question again.")
         await self.database.runs.resume(run, force=force)
         return await self._begin(run, request, on_event)
 

@@ -17,10 +17,12 @@ from graph.trace import Trajectory
 async def trajectory_of(database: Database, row: RunRow) -> Trajectory:
     """Return what was written when the run ended, or else what its checkpoints hold so far (`stop` is CANCELLED).
 
+    What people said of a run that has ended is part of it.
+
     Raises:
         StorageError: the database cannot be read, or what is in it is damaged.
     """
-    if row.status != "running" and (written := await database.runs.trajectory(row.id)):
+    if row.status != "running" and (written := await database.traces.get(row.id)):
         return written
     address: RunnableConfig = {"configurable": {"thread_id": row.id}}
     state = cast("FlowState", (await read_snapshot(build_flow(database.saver), address)).values)

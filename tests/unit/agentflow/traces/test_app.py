@@ -197,3 +197,22 @@ def test_a_fork_is_a_trajectory_of_its_own(tmp_path):
     assert (fork["parent"], fork["parent_turns"]) == (first, 0)
     assert fork["id"] != first
     assert fork["turns"][0]["plan"]["sub_goal"] == "Another way."
+
+
+def test_what_came_from_a_file_is_shown_but_not_resumed_over(tmp_path):
+    with ScriptedServer(scripts(verifier=[{"status": 400}])) as server:
+        place = Workplace(tmp_path, server.url)
+        assert place.run("ask", "What is 40 + 2?").returncode == 2
+        run = listed(place)[0]["id"]
+        place.call("feedback", run, "--note", "It broke.")
+        place.call("traces", "export", "all.jsonl")
+        before = exported(place)
+        place.write_config(server.url, '[storage]\nurl = "other.db"\n')
+        place.call("traces", "import", "all.jsonl")
+        assert exported(place) == before
+        assert json.loads(place.call("runs", "show", run, "--json")) == before[0]
+        for command_ in (("resume", run), ("fork", run, "--turn", "1")):
+            done = place.run("runs", *command_)
+            assert done.returncode == 2
+            assert "came from a file" in done.stderr or "has no turns to fork from" in done.stderr
+        assert exported(place) == before
