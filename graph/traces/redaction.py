@@ -1,0 +1,150 @@
+"""Takes keys, and on request what tells who somebody is, out of a trajectory.
+
+Every replacement is `[NAME]`, with the name of the pattern that matched. A call whose messages or text changed loses
+its token ids and log-probabilities, which spell what was there, and its prompt hash becomes that of its new messages.
+All other calls keep everything. Redacting twice changes nothing.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from graph.errors import ConfigError
+from graph.known_secrets import KnownSecrets
+from graph.prompt import Message, hash_messages
+from graph.texts import collect_texts, map_texts
+from graph.trace import TracedCall, Trajectory
+from graph.traces.patterns import KEY, KEYS, Pattern, own_pattern
+from graph.traces.personal import PERSONAL
+
+if TYPE_CHECKING:
+    from graph.config import FlowConfig
+
+_KEPT: Final = frozenset(
+    {
+        *("id", "conversation", "group", "parent", "source", "stop", "status", "module", "role", "policy", "verdict"),
+        *("prompt_hash", "config_hash", "prompts", "versions", "reward_source", "finish_reason", "redacted"),
+        *("messages", "prompt_ids", "completion_ids", "logprobs"),
+    }
+)
+"""Fields that hold ids, hashes, names of ours or numbers. Messages are seen to one by one."""
+
+
+class Redactor:
+    """Redacts one trajectory after the other; keeps nothing of them."""
+
+    def __init__(self, patterns: Sequence[Pattern], own: Sequence[Pattern] = ()) -> None:
+        """`own` are a user's, which may match anything; they come after the others."""
+        self._patterns = tuple(patterns)
+        self._own = tuple(own)
+        self._across_lines = any("\n" in needed for pattern in patterns for needed in pattern.needs)
+        names = {pattern.name for pattern in (*self._patterns, *self._own)}
+        self._marks = re.compile(rf"(\[(?:{'|'.join(sorted(map(re.escape, names))) or '(?!)'})\])")
+
+    @classmethod
+    def of(cls, config: "FlowConfig", *, personal: bool, own: Mapping[str, str]) -> "Redactor":
+        """Make what an export needs.
+
+        Args:
+            config: names the secrets that this process knows, and the user's standing patterns.
+            personal: also replace what tells who somebody is, and matches of the standing patterns.
+            own: further expressions by name.
+
+        Raises:
+            ConfigError: an expression of `own` or its name cannot be used.
+        """
+        known = KnownSecrets.of(config)
+        patterns = [Pattern(KEY, known.pattern, known.forms)] if known.pattern else []
+        patterns += KEYS
+        patterns += PERSONAL if personal else ()
+        given = {**(config.traces.redact if personal else {}), **own}
+        try:
+            return cls(patterns, [own_pattern(name, regex) for name, regex in given.items()])
+        except ValueError as error:
+            raise ConfigError(f"--redact-pattern cannot be used: {error}.") from error
+
+    def redact(self, trajectory: Trajectory) -> Trajectory:
+        """Return the trajectory without what the patterns match; the same object where nothing does."""
+        texts: set[str] = set()
+        collect_texts(trajectory, texts, _KEPT)
+        for call in trajectory.calls:
+            texts.update(message["content"] for message in call.messages or ())
+        changes, names = self._changes(texts)
+        if not changes:
+            return trajectory
+
+        def change(text: str) -> str:
+            return changes.get(text, text)
+
+        changed = map_texts(trajectory, change, _KEPT)
+        calls = tuple(
+            _redacted(call, before, change) for call, before in zip(changed.calls, trajectory.calls, strict=True)
+        )
+        return changed.model_copy(update={"calls": calls, "redacted": tuple(sorted({*trajectory.redacted, *names}))})
+
+    def _changes(self, texts: Collection[str]) -> tuple[dict[str, str], set[str]]:
+        """Return the texts that change, as they become, and the names of the patterns that matched."""
+        together = self._together(texts)
+        if not any(_finds(pattern, together) for pattern in self._patterns):
+            # A user's expression may look for the beginning of a text: only it is tried in each.
+            texts = [text for text in texts if any(_finds(pattern, text) for pattern in self._own)]
+        changes: dict[str, str] = {}
+        names: set[str] = set()
+        for text in texts:
+            new = self._replaced(text, names)
+            if new != text:
+                changes[text] = new
+        return changes, names
+
+    def _together(self, texts: Iterable[str]) -> str:
+        """Return one text in which the patterns find something if they do in any: prompts have most lines in common."""
+        if self._across_lines:
+            return "\n".join(texts)
+        return "\n".join({line for text in texts for line in text.split("\n")})
+
+    def _replaced(self, text: str, names: set[str]) -> str:
+        """Replace until nothing is left: what goes may have kept its neighbour from being recognised."""
+        while True:
+            new = text
+            for pattern in (*self._patterns, *self._own):
+                new = self._without(pattern, new, names)
+            if new == text:
+                return text
+            text = new
+
+    def _without(self, pattern: Pattern, text: str, names: set[str]) -> str:
+        parts = self._marks.split(text) if "[" in text else [text]  # every second one is a replacement
+        for index in range(0, len(parts), 2):
+            spans = list(pattern.find(parts[index]))
+            if spans:
+                names.add(pattern.name)
+                parts[index] = _cut_out(parts[index], spans, f"[{pattern.name}]")
+        return "".join(parts)
+
+
+def _finds(pattern: Pattern, text: str) -> bool:
+    return next(pattern.find(text), None) is not None
+
+
+def _cut_out(text: str, spans: Iterable[tuple[int, int]], mark: str) -> str:
+    pieces, at = [], 0
+    for start, end in spans:
+        pieces += [text[at:start], mark]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+def _redacted(call: TracedCall, before: TracedCall, change: Callable[[str], str]) -> TracedCall:
+    """Return a call whose other fields are redacted with its messages redacted too, and without what would spell them.
+
+    A prompt that could not be rendered is nowhere but in its ids: something of this trajectory may stand in it.
+    """
+    messages = tuple(
+        Message(role=message["role"], content=change(message["content"])) for message in call.messages or ()
+    )
+    update: dict[str, Any] = {}
+    if call.messages is not None and messages != call.messages:
+        update = {"messages": messages, "prompt_hash": hash_messages(messages)}
+    if update or call.messages is None or call.text != before.text:
+        update |= {"prompt_ids": None, "completion_ids": None, "logprobs": None}
+    return call.model_copy(update=update) if update else call
