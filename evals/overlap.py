@@ -85,6 +85,8 @@ class BenchmarkQuestions:
         self._starts: dict[tuple[str, ...], list[_Known]] = defaultdict(list)
         self._by_numbers: dict[tuple[str, ...], dict[str, _Known]] = defaultdict(dict)
         self._found: dict[bytes, Overlap | None] = {}
+        self.sizes = dict.fromkeys(benchmarks, 0)
+        """How many different questions each benchmark brought."""
         for name, questions in benchmarks.items():
             for question in questions:
                 self._add(_Known(name, question, question_words(question)))
@@ -93,6 +95,7 @@ class BenchmarkQuestions:
         if not known.words or known.words in self._same:
             return
         self._same[known.words] = known
+        self.sizes[known.benchmark] += 1
         if len(known.words) >= _SHORTEST:
             self._starts[known.words[:_SHORTEST]].append(known)
         self._by_numbers[_numbers(known.words)][" ".join(known.words)] = known
