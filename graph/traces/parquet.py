@@ -133,7 +133,7 @@ def _batches(file: Path) -> "Iterator[tuple[Convert, RecordBatch]]":
     else:
         from pyarrow.parquet import ParquetFile
 
-        with ParquetFile(file) as source:
+        with ParquetFile(file, page_checksum_verification=True) as source:
             decode, columns = _decoder(file, source.schema_arrow)
             for batch in source.iter_batches(_ROWS):
                 yield decode, batch.select(columns)

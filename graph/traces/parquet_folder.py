@@ -121,7 +121,7 @@ class ParquetFolder:
 
         path = self._shard(self._shards)
         self._shards += 1
-        return ParquetWriter(path, self._schema, compression="zstd", compression_level=_LEVEL)
+        return ParquetWriter(path, self._schema, compression="zstd", compression_level=_LEVEL, write_page_checksum=True)
 
     def _close_shard(self) -> None:
         if self._file is not None:
