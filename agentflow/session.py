@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -41,10 +42,15 @@ class View:
 
 
 class _Reader:
-    """Hands events to the printer. When they cannot be printed any more, it stops the run, as Ctrl-C does."""
+    """Hands events to the printer. When they cannot be printed any more, it stops the run, as Ctrl-C does.
+
+    What is noticed after the run's end is no part of its output, and goes to standard error.
+    """
 
     def __init__(self, printer: Printer) -> None:
         self._printer = printer
+        self._lock = threading.Lock()
+        self._done = False
         self._stop: Callable[[], None] | None = None
         self.error: OSError | None = None
         """Why nothing is printed any more: `| head` has seen enough, or the disk is full."""
@@ -61,13 +67,18 @@ class _Reader:
 
     def __call__(self, event: "Event") -> None:
         """Print an event, from whatever thread it comes."""
-        try:
-            if self.error is None:
-                self._printer(event)
-        except OSError as error:
-            self.error = error
-            if self._stop:
-                self._stop()
+        with self._lock:
+            if self._done and event.kind == "notice":
+                complain(str(event.data["text"]))
+                return
+            self._done = self._done or event.kind == "done"
+            try:
+                if self.error is None:
+                    self._printer(event)
+            except OSError as error:
+                self.error = error
+                if self._stop:
+                    self._stop()
 
 
 def show_run(
@@ -108,7 +119,9 @@ def show_run(
                 raise typer.Exit(128 + signal.SIGPIPE) from None
             raise StorageError(_unwritable(reader.error, printer)) from reader.error
         except AgentFlowError as error:
-            printer.broke_off("FAILED", str(error))
+            from graph.known_secrets import KnownSecrets
+
+            printer.broke_off("FAILED", KnownSecrets.of(config).hide(str(error)))
             if printer.run:
                 error.add_note(f"The run is kept: {_how_to_go_on(printer)}")
             raise

@@ -2,7 +2,8 @@
 
     AgentFlowError
     ├── ConfigError       a setting, file or argument that the user must change
-    │   └── SetupError    something that `agentflow setup` fetches is missing, damaged or cannot be fetched
+    │   ├── SetupError    something that `agentflow setup` fetches is missing, damaged or cannot be fetched
+    │   └── CollectorError  a collector of traces that is not there, or does not take them
     ├── ModelError        a model server that failed after its retries, or refused the request
     ├── FormatError       model output that does not parse into what its role must return
     ├── ToolError         a tool that could not do what it was asked; becomes an observation, never ends a run
@@ -26,6 +27,10 @@ class ConfigError(AgentFlowError):
 
 class SetupError(ConfigError):
     """A model or corpus that `agentflow setup` fetches is missing, damaged or cannot be fetched."""
+
+
+class CollectorError(ConfigError):
+    """A collector of traces is not there, or does not take them."""
 
 
 class ModelError(AgentFlowError):

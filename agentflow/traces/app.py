@@ -5,8 +5,14 @@ import typer
 from agentflow.traces.exporting import export
 from agentflow.traces.listing import list_traces
 from agentflow.traces.schema import schema
+from agentflow.traces.statistics import stats
+from agentflow.traces.telemetry import send
+from agentflow.traces.validate import validate
 
 app = typer.Typer(no_args_is_help=True, help="List, show, export, import, check and compare trajectories.")
 app.command("list")(list_traces)
 app.command("export")(export)
 app.command("schema")(schema)
+app.command("send")(send)
+app.command("stats")(stats)
+app.command("validate")(validate)

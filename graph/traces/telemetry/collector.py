@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from graph.errors import ConfigError
+from graph.errors import CollectorError
 
 _HEADERS: Final = "OTEL_EXPORTER_OTLP_HEADERS"
 _ADVICE: Final = {
@@ -38,7 +38,7 @@ class Collector:
         """Send spans in one request, again where the collector is busy.
 
         Raises:
-            ConfigError: it is not there, or did not take all of them.
+            CollectorError: it is not there, or did not take all of them.
         """
         self._session.problem = None
         result = self._exporter.export(spans)
@@ -46,7 +46,7 @@ class Collector:
         if problem is None and result is not SpanExportResult.SUCCESS:
             problem = "was not asked, as the spans could not be encoded"
         if problem is not None:
-            raise ConfigError(f"The collector at {self.address} {problem}.")
+            raise CollectorError(f"The collector at {self.address} {problem}.")
 
     def close(self) -> None:
         """Give up what is being sent again, and close the connection."""

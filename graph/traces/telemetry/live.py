@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
-from graph.errors import ConfigError
+from graph.errors import CollectorError
 from graph.trace import Trajectory
 from graph.traces.telemetry.sending import Sender, address_of, is_disabled
 
@@ -97,8 +97,9 @@ class LiveSender:
             try:
                 self._sender.add(self._redact(trajectory))
                 self._sender.flush()
-            except ConfigError as error:
-                self._tell(f"Traces are not sent; {_LATER}. {error}")
+            except CollectorError as error:
+                why = str(error)
+                self._tell(f"Traces are not sent ({_LATER}): {why[0].lower()}{why[1:]}")
             except Exception as error:  # noqa: BLE001 - what is wrong with the telemetry of a run is no part of the run
                 self._tell(f"A trace is not sent, as it could not be made spans ({type(error).__name__}).")
 

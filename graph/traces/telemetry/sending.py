@@ -44,7 +44,7 @@ class Sender:
         """Take a trajectory, and send what was taken once it makes a request.
 
         Raises:
-            ConfigError: the collector is not there, or did not take the request.
+            CollectorError: it is not there, or did not take the request.
         """
         spans = self._projector.spans_of(trajectory)
         self._waiting += spans
@@ -59,7 +59,7 @@ class Sender:
         """Send what was taken and not yet sent.
 
         Raises:
-            ConfigError: the collector is not there, or did not take the request.
+            CollectorError: it is not there, or did not take the request.
         """
         spans, trajectories = self._waiting, self._waiting_trajectories
         self._waiting, self._waiting_chars, self._waiting_trajectories = [], 0, 0
