@@ -69,17 +69,9 @@ class BenchmarkQuestions:
     """The questions of some benchmarks, to be asked question by question. Each distinct one is looked up once."""
 
     def __init__(self, benchmarks: Mapping[str, Iterable[str]]) -> None:
-        """`benchmarks` are the questions by the name of their benchmark.
+        """`benchmarks` are the questions by the name of their benchmark."""
+        from rapidfuzz import fuzz, process  # here, as who only reads a benchmark needs none of it
 
-        Raises:
-            ConfigError: the library that compares is not installed.
-        """
-        try:
-            from rapidfuzz import fuzz, process  # an extra, and no other command needs it
-        except ImportError as error:
-            raise ConfigError(
-                "Comparing questions with benchmarks needs rapidfuzz: pip install 'agentflow[traces]'."
-            ) from error
         self._fuzz, self._process = fuzz, process
         self._same: dict[tuple[str, ...], _Known] = {}
         self._starts: dict[tuple[str, ...], list[_Known]] = defaultdict(list)

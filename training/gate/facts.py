@@ -92,14 +92,16 @@ def _run_problems(trajectory: Trajectory) -> set[Kind]:
         kinds.add(Kind.NO_GROUP)
     if trajectory.parent is not None or trajectory.parent_turns is not None:
         kinds.add(Kind.FORK)
-    if trajectory.redacted:
-        kinds.add(Kind.REDACTED)
+    if trajectory.redacted and any(call.completion_ids is None for call in trajectory.calls_of(PLANNER)):
+        kinds.add(Kind.REDACTED)  # a call that was not touched keeps its ids
     return kinds
 
 
 def _can_be_asked(trajectory: Trajectory, settings: GateSettings) -> bool:
     known = any(answer.strip() for answer in trajectory.reference or ())
-    return bool(trajectory.question.strip()) and (known or settings.judge)
+    asked = [trajectory.question, *(exchange.question for exchange in trajectory.history)]
+    blackened = any(f"[{name}]" in text for name in trajectory.redacted for text in asked)
+    return bool(trajectory.question.strip()) and not blackened and (known or settings.judge)
 
 
 def _succeeded(trajectory: Trajectory, calls: Sequence[TracedCall], settings: GateSettings) -> bool:

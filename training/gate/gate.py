@@ -17,6 +17,7 @@ from graph.traces.reading import Damage
 from training.gate.facts import Facts, facts_of
 from training.gate.judging import Judgement, Use, judge
 from training.gate.kind import Kind
+from training.gate.meaning import PROBLEMS
 from training.gate.report import Findings, GateReport, GroupCounts, TokenizerCounts
 from training.gate.settings import GateSettings
 from training.gate.sorting import Sorting
@@ -53,7 +54,7 @@ class Gate:
 
     def damaged(self, damage: Damage) -> None:
         """Take note of a record that could not be read."""
-        self._findings.add(_DAMAGES.get(damage.kind, Kind.UNREADABLE), damage.where)
+        self._findings.add(_DAMAGES.get(damage.kind, Kind.UNREADABLE), f"{damage.where}: {damage.why}")
 
     def add(self, trajectory: Trajectory) -> None:
         """Take in a trajectory; one whose id was there before is left out."""
@@ -83,10 +84,13 @@ class Gate:
     def judge(self) -> Sorting:
         """Return what everything that was taken in can be used for. Nothing can be taken in any more."""
         judgement = judge(self._facts, self._settings)
-        for found in (judgement.kinds, judgement.group_kinds):
-            for name, kinds in found.items():
-                for kind in kinds:
-                    self._findings.add(kind, name)
+        for name, kinds in judgement.group_kinds.items():
+            for kind in kinds:
+                self._findings.add(kind, name)
+        for name, kinds in judgement.kinds.items():
+            problems = kinds & PROBLEMS
+            for kind in kinds:
+                self._findings.add(kind, name, alone=problems == {kind})
         return Sorting(self._report(judgement), self._facts, judgement.uses)
 
     def _report(self, judgement: Judgement) -> GateReport:

@@ -84,6 +84,8 @@ def _age_problems(facts: Facts, policy: TrainedPolicy | None, most: int) -> set[
     ages = [policy.behind(name) if name is not None else None for name, _ in facts.policies]
     found = set()
     for (name, _), age in zip(facts.policies, ages, strict=True):
+        if name is None and Kind.NO_IDS in facts.kinds:
+            continue  # a server that returns no ids knows no policies
         if name is None:
             found.add(Kind.UNKNOWN_POLICY)
         elif age is None:

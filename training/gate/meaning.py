@@ -67,7 +67,9 @@ MEANINGS: Final = {
         "Nothing: their kept turns were sampled elsewhere and chosen by a person.",
     ),
     Kind.REDACTED: Meaning(
-        "trajectory", "were redacted", "Validate the traces as they were recorded: redacted text was never sampled."
+        "trajectory",
+        "lost token ids of the planner when they were redacted",
+        "Validate the traces as they were recorded: redacted text was never sampled.",
     ),
     Kind.UNPLANNED_TURN: Meaning(
         "trajectory", "have turns without exactly one planner call", "Nothing: a person or program wrote those plans."
@@ -169,7 +171,7 @@ MEANINGS: Final = {
     Kind.LOST_MEMBERS: Meaning(
         "group",
         "lost members that failed or were not scored",
-        "Resume or score them: lost ones leave the baseline, and biased it is if hard questions are lost.",
+        "Resume or score them: the baseline is biased where what is hard is lost more often.",
         "warning",
     ),
     Kind.TRUNCATED: Meaning(

@@ -20,8 +20,10 @@ class Problem(Record):
     count: int
     unit: Unit
     """What is counted."""
+    alone: int | None
+    """How many of the trajectories have no other problem; None for records, groups, warnings and notes."""
     examples: tuple[str, ...]
-    """Ids of a few; of records the places where they stand."""
+    """Ids of a few; of records where they stand, and what is wrong there."""
     what: str
     todo: str
 
@@ -111,11 +113,13 @@ class Findings:
 
     def __init__(self) -> None:
         self._counts: Counter[Kind] = Counter()
+        self._alone: Counter[Kind] = Counter()
         self._examples: dict[Kind, list[str]] = defaultdict(list)
 
-    def add(self, kind: Kind, name: str) -> None:
-        """Count one; `name` is its id."""
+    def add(self, kind: Kind, name: str, *, alone: bool = False) -> None:
+        """Count one; `name` is its id, `alone` says that it has no other problem."""
         self._counts[kind] += 1
+        self._alone[kind] += alone
         if len(self._examples[kind]) < _EXAMPLES:
             self._examples[kind].append(name)
 
@@ -128,9 +132,14 @@ class Findings:
                 level=MEANINGS[kind].level,
                 count=self._counts[kind],
                 unit=MEANINGS[kind].unit,
+                alone=self._alone[kind] if _is_problem_of_trajectories(kind) else None,
                 examples=tuple(self._examples[kind]),
                 what=MEANINGS[kind].what,
                 todo=MEANINGS[kind].todo,
             )
             for kind in ordered
         )
+
+
+def _is_problem_of_trajectories(kind: Kind) -> bool:
+    return MEANINGS[kind].level == "problem" and MEANINGS[kind].unit == "trajectory"

@@ -1,10 +1,11 @@
 """Trajectories, sorted by their use into files."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from graph.errors import ConfigError, TraceError
 from graph.trace import Trajectory
@@ -29,48 +30,81 @@ class Sorting:
     uses: Mapping[str, frozenset[Use]]
     """By id; empty for what is unusable."""
 
-    def write(self, trajectories: Iterable[Trajectory], out: Path) -> None:
-        """Write a file for each use into a directory, which must not exist yet or be empty.
 
-        A trajectory may be in two: an exact one may be a demonstration, too. Of trajectories with one question, the
-        first stands for all in `questions.jsonl`.
+class SortedFiles:
+    """A file for each use, in a directory. They appear when the block ends well.
 
-        Args:
-            trajectories: those that the gate read, once more; what it did not read is left out.
-            out: the directory.
+    An exact trajectory may be a demonstration, too: it is in both files. Of those whose questions are asked again,
+    the first with each question stands for all.
+    """
+
+    def __init__(self, sorting: Sorting, out: Path) -> None:
+        """Use directory `out`.
 
         Raises:
-            ConfigError: the directory is not empty, or cannot be written.
-            TraceError: a trajectory has another reward than when the gate read it.
+            ConfigError: it is not empty, or cannot be used.
         """
         refuse_full(out)
-        done: set[str] = set()
-        asked: set[bytes] = set()
+        self.written = dict.fromkeys(FILES, 0)
+        """Lines by use."""
+        self._sorting = sorting
+        self._out = out
+        self._files: dict[Use, JsonlWriter] = {}
+        self._stack = ExitStack()
+        self._done: set[str] = set()
+        self._asked: set[bytes] = set()
+
+    def __enter__(self) -> Self:
+        """Open the files.
+
+        Raises:
+            ConfigError: they cannot be written.
+        """
         with ExitStack() as stack:
-            files = {use: stack.enter_context(JsonlWriter(out / name)) for use, name in FILES.items()}
-            for trajectory in trajectories:
-                facts = self.facts.get(trajectory.id)
-                if facts is None or facts.id in done:
-                    continue
-                if facts.reward != trajectory.reward:
-                    raise TraceError(f"The trajectory {facts.id} has changed since it was read: validate again.")
-                done.add(facts.id)
-                uses = self.uses[facts.id]
-                if Use.QUESTION in uses and facts.question in asked:
-                    uses -= {Use.QUESTION}
-                elif Use.QUESTION in uses:
-                    asked.add(facts.question)
-                line = trajectory.model_dump_json() if uses else ""
-                for use in uses:
-                    files[use].write(line)
+            for use, name in FILES.items():
+                self._files[use] = stack.enter_context(JsonlWriter(self._out / name))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Put the files in their places, or leave none."""
+        self._stack.__exit__(kind, error, trace)
+
+    def write(self, trajectory: Trajectory) -> None:
+        """Write one of the trajectories that the gate read; another one, or one that was there before, is left out.
+
+        Raises:
+            TraceError: it has another reward than when the gate read it.
+        """
+        facts = self._sorting.facts.get(trajectory.id)
+        if facts is None or facts.id in self._done:
+            return
+        if facts.reward != trajectory.reward:
+            raise TraceError(f"The trajectory {facts.id} has changed since it was read: validate again.")
+        self._done.add(facts.id)
+        uses = self._sorting.uses[facts.id]
+        if Use.QUESTION in uses:
+            uses = uses - {Use.QUESTION} if facts.question in self._asked else uses
+            self._asked.add(facts.question)
+        line = trajectory.model_dump_json() if uses else ""
+        for use in uses:
+            self._files[use].write(line)
+            self.written[use] += 1
 
 
 def refuse_full(out: Path) -> None:
-    """Raise ConfigError unless a directory is missing or empty."""
+    """Refuse a directory for new files that holds some.
+
+    Raises:
+        ConfigError: it is not empty, or cannot be used.
+    """
     try:
-        if any(out.iterdir()):
-            raise ConfigError(f"{out} is not empty: give --out a new directory.")
+        full = any(out.iterdir())
     except FileNotFoundError:
         return
     except OSError as error:
         raise ConfigError(f"{out} cannot be used ({error.strerror}): give --out a new directory.") from error
+    if full:
+        raise ConfigError(f"{out} is not empty: give --out a new directory.")

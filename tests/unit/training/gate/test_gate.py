@@ -59,6 +59,7 @@ def planned_twice(found: Trajectory) -> Trajectory:
     return found.model_copy(update={"calls": (*found.calls, sound_call(1, found.id))})
 
 
+WITHOUT_IDS = call(prompt_ids=None, completion_ids=None, logprobs=None)
 DEFECTS: list[tuple[Kind, Spoil, str]] = [
     (Kind.BENCHMARK, update(question=f"Answer in one word. {BENCHMARK}"), ""),
     (Kind.FAILED, lost(stop=StopReason.FAILED, error="The server is gone."), "leaves its group"),
@@ -67,7 +68,7 @@ DEFECTS: list[tuple[Kind, Spoil, str]] = [
     (Kind.NO_GROUP, update(group=None), "leaves its group"),
     (Kind.FORK, update(parent="g1", parent_turns=1), "leaves its group"),
     (Kind.FORK, update(parent_turns=0), "leaves its group"),
-    (Kind.REDACTED, update(redacted=("email",)), ""),
+    (Kind.REDACTED, lambda found: update(redacted=("email",))(WITHOUT_IDS(found)), ""),
     (Kind.UNPLANNED_TURN, without_planner_call, ""),
     (Kind.UNPLANNED_TURN, planned_twice, ""),
     (Kind.UNPLANNED_TURN, update(turns=(*sound("x").turns, Turn())), ""),
@@ -116,13 +117,15 @@ def test_a_defect_is_found_named_and_takes_the_trajectory_out_of_exact(kind: Kin
     assert found.pop(kind) == 1
     problem = next(problem for problem in sorting.report.problems if problem.kind is kind)
     assert (problem.examples, problem.level, problem.unit) == (("g2",), "problem", "trajectory")
+    assert problem.alone == (0 if kind is Kind.REDACTED else 1)
     names = [trajectory.id for trajectory in others]
     if left:
         assert exact(sorting) == [*names, "g0", "g1"], "it is no part of the baseline"
         assert found.keys() <= {Kind.LOST_MEMBERS}
     else:
         assert exact(sorting) == names, "without a scored member the baseline would be another"
-        assert not found.keys() & PROBLEMS - {Kind.MIXED_GROUP, Kind.DIFFERENT_QUESTIONS}
+        follows = {Kind.MIXED_GROUP, Kind.DIFFERENT_QUESTIONS, *([Kind.NO_IDS] if kind is Kind.REDACTED else [])}
+        assert not found.keys() & PROBLEMS - follows
         assert sorting.report.groups.mixed == 1
 
 
@@ -306,7 +309,7 @@ def test_records_that_are_no_trajectories_are_counted_by_what_is_wrong(
     gate.damaged(error.value.damage)
     report = gate.judge().report
     assert kinds(report) == {kind: 1}
-    assert report.problems[0].examples == ("traces.jsonl, line 4",)
+    assert report.problems[0].examples[0].startswith("traces.jsonl, line 4: ")
     assert report.trainable
 
 
@@ -351,7 +354,7 @@ def test_a_judge_makes_questions_without_a_reference_askable_and_success_is_what
 @pytest.mark.parametrize(
     "spoil",
     [
-        update(redacted=("email",)),
+        lambda found: update(redacted=("email",))(WITHOUT_IDS(found)),
         update(turns=(Turn(), *sound("x", turns=1).turns)),
         call(text=" "),
         call(messages=None),
@@ -364,6 +367,18 @@ def test_a_success_whose_plans_cannot_be_imitated_is_no_demonstration(spoil: Spo
     assert sort([spoil(sound("a", group=None, reference=None))]).report.unusable == 1
     sampled_elsewhere = call(completion_ids=None, logprobs=None, sampling={"constrained": True}, policy=None)
     assert sort([sampled_elsewhere(sound("a", group=None, reference=None))]).report.demonstrations == 1
+
+
+def test_what_redaction_did_not_touch_is_used() -> None:
+    group = sound_group(rewards=[1.0, 0.0])
+    group[1] = update(redacted=("email",), answer="[email]")(group[1])
+    sorting = sort(group)
+    assert exact(sorting) == ["g0", "g1"]
+    assert not sorting.report.problems
+    asked = sound("a", group=None, question="Who is [email]?", redacted=("email",), reward=0.0)
+    follow_up = {"question": "And then?", "history": ({"question": "Who is [email]?", "answer": "Nobody"},)}
+    assert sort([asked, update(id="b", **follow_up)(asked)]).report.unusable == 2
+    assert sort([update(redacted=("phone",))(asked)]).report.questions_only == 1
 
 
 def test_every_kind_has_a_meaning_and_a_test() -> None:
