@@ -87,9 +87,9 @@ class Story:
         """Print a row; `role` is the module whose latest call made it."""
         call = self._calls.pop(role, None) if role else None
         if call:
-            note = seconds(call["seconds"])
+            note = "" if call["seconds"] is None else seconds(call["seconds"])
             if (policy := call.get("policy")) and policy != call["model"]:
-                note = f"{policy} · {note}"
+                note = " · ".join(filter(None, [str(policy), note]))
         detail = _tokens(call) if call and self._verbose else ""
         Row(label, body, note, detail, style).print(self._console)
 
@@ -185,12 +185,13 @@ class Story:
             self._writing.stop()
         data = event.data
         turns = self._turn + 1
-        parts = [_ENDINGS.get(str(data["stop"]), str(data["stop"]))]
+        parts = ["ending unknown" if data["stop"] is None else _ENDINGS.get(str(data["stop"]), str(data["stop"]))]
         if turns:
             parts.append(f"{turns} turn{'' if turns == 1 else 's'}")
         elif data["stop"] == "MAX_TURNS" and not self._resumed:
             parts = ["answered directly"]
-        parts += [seconds(data["seconds"]), f"run {short_id(str(data['id']))}"]
+        parts += [] if data["seconds"] is None else [seconds(data["seconds"])]
+        parts.append(f"run {short_id(str(data['id']))}")
         self._row("", " · ".join(parts), style="dim")
 
 
@@ -206,7 +207,7 @@ def _tokens(call: Mapping[str, Any]) -> str:
     """Say what the server had to read and write for a call, as far as it counts."""
     usage, first = call["usage"], call.get("first_token_seconds")
     parts = [] if first is None else [f"first token after {seconds(first)}"]
-    if usage["prompt"] is not None:
+    if usage["prompt"] is not None and usage["completion"] is not None:
         cached = usage["cached"] or 0
         parts.append(f"prompt {usage['prompt'] - cached} read + {cached} cached, {usage['completion']} written")
     return " · ".join(parts)
