@@ -56,6 +56,11 @@ async def test_a_run_is_listed_from_its_start(url):
         assert await database.runs.trajectory("run-1") is None
 
 
+async def test_there_is_no_last_run_before_the_first(url):
+    async with open_database(url) as database:
+        assert await database.runs.get("last") is None
+
+
 async def test_a_finished_run_comes_back_whole(url):
     async with open_database(url) as database:
         await start(database, "run-1")
@@ -84,6 +89,7 @@ async def test_beginnings_of_ids(url):
         assert (await database.runs.get("b_")).id == "b_1"
         assert await database.runs.get("c") is None
         assert await database.runs.get("%") is None
+        assert (await database.runs.get("last")).id == "bx1"
         with pytest.raises(ConfigError, match="Several runs begin with 'ab'"):
             await database.runs.get("ab")
 

@@ -52,6 +52,8 @@ class RunRow:
         return self.status == "running" and is_gone(self.owner)
 
 
+LAST = "last"
+"""Stands for the id of the latest run."""
 ROW = [RUNS.c[name] for name in RunRow.__dataclass_fields__]
 """The columns of a RunRow."""
 
@@ -143,11 +145,13 @@ class RunStore:
                 await connection.execute(delete(table).where(column == run))
 
     async def get(self, run: str) -> RunRow | None:
-        """Return one run; an unambiguous beginning of its id will do.
+        """Return one run; an unambiguous beginning of its id will do, and `last` is the latest one.
 
         Raises:
             ConfigError: several runs begin so.
         """
+        if run == LAST:
+            return next(iter(await self.latest(1)), None)
         query = select(*ROW).where(RUNS.c.id.startswith(run, autoescape=True)).limit(2)
         rows = await self._tables.read(query)
         if len(rows) > 1:
