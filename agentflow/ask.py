@@ -46,6 +46,9 @@ def ask(
     extra += ["tools.cache=true"] if cache else []
     extra += [f"policies.use={json.dumps(policy)}"] if policy is not None else []
     loaded = settings(context, config_file, overrides, extra=tuple(extra))
+    from graph.known_secrets import KnownSecrets
+
+    text = KnownSecrets.of(loaded.config).hide(text)
     named = _names(tools) if tools is not None else None
 
     async def work(runner: "Runner", on_event: "Callable[[Event], None]") -> "Trajectory":

@@ -1,6 +1,7 @@
 """`agentflow doctor`: what works here, what does not, and what to do about it."""
 
 import asyncio
+from dataclasses import replace
 
 import typer
 
@@ -16,6 +17,7 @@ _STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 def doctor(context: typer.Context, config_file: ConfigFile = None, overrides: Overrides = None) -> None:
     """Check python, models, tools, sandbox and storage; exit status 1 when something that every run needs is broken."""
     from graph.errors import ConfigError
+    from graph.known_secrets import KnownSecrets
 
     console = PlainConsole()
     broken = False
@@ -25,10 +27,12 @@ def doctor(context: typer.Context, config_file: ConfigFile = None, overrides: Ov
         _print(console, Finding("settings", "broken", str(error)))
         raise typer.Exit(1) from error
 
+    secrets = KnownSecrets.of(config)
+
     async def report() -> None:
         nonlocal broken
         async for finding in examine(config):
-            _print(console, finding)
+            _print(console, replace(finding, text=secrets.hide(finding.text)))
             broken = broken or finding.state == "broken"
 
     asyncio.run(report())

@@ -33,6 +33,7 @@ def feedback(
     """Say whether a run's answer is right. Exports carry it as the reward; without options, show what was said."""
     from graph.errors import ConfigError
     from graph.feedback import new_feedback
+    from graph.known_secrets import KnownSecrets
 
     if good and bad:
         raise ConfigError("--good and --bad exclude each other: choose one.")
@@ -42,6 +43,7 @@ def feedback(
     config = settings(context, config_file, overrides).config
     verdict: Literal["good", "bad"] | None = "good" if good else "bad" if bad else None
     remark = new_feedback(verdict=verdict, answer=answer, note=note) if says_something else None
+    remark = KnownSecrets.of(config).hide_all(remark)
     row, remarks = asyncio.run(_keep(config, run, remark, withdraw=withdraw))
     if as_json:
         print(json.dumps({"id": row.id, "feedback": [remark.model_dump(mode="json") for remark in remarks]}))

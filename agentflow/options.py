@@ -19,7 +19,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Whole results, and tokens of every model call.")]
 NoStream = Annotated[bool, typer.Option("--no-stream", help="Do not show tokens as they come.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
-RunId = Annotated[str, typer.Argument(metavar="ID", help="A run's id, or the beginning of it.", show_default=False)]
+RunId = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="A run's id, or the beginning of it; last for the latest.", show_default=False),
+]
 
 
 def settings(
@@ -30,8 +33,12 @@ def settings(
     Raises:
         ConfigError: it cannot be read, or a setting is wrong.
     """
+    from agentflow.console.hiding import hide_in_errors
     from graph.config import load_config  # here, as `--help` needs no pydantic
+    from graph.known_secrets import KnownSecrets
 
     given = context.find_root().params
     everything = [*(given.get("overrides") or ()), *(overrides or ()), *extra]
-    return load_config(file or given.get("config_file"), everything)
+    loaded = load_config(file or given.get("config_file"), everything)
+    hide_in_errors(KnownSecrets.of(loaded.config))
+    return loaded

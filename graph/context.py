@@ -9,6 +9,7 @@ from langgraph.cache.base import BaseCache
 from graph.config import Role
 from graph.deadline import Deadline
 from graph.events import Event, EventKind
+from graph.known_secrets import NO_SECRETS, KnownSecrets
 from graph.models.client import RoleModel
 from graph.records import Record
 from graph.tools.registry import Toolbox
@@ -26,6 +27,8 @@ class Context:
     """Of the turns; the generator may follow it."""
     repeating: int | None = None
     """The turn whose tool calls were under way when the run was interrupted: they may have been started before."""
+    secrets: KnownSecrets = NO_SECRETS
+    """Kept out of what tools are given and return."""
     cache: BaseCache[dict[str, object]] | None = None
     """Results of tool calls; None for no cache."""
     settle: Callable[[], Awaitable[None]] | None = None

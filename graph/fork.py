@@ -30,7 +30,8 @@ async def fork_run(runner: Runner, run: str, *, turn: int, sub_goal: str | None 
         raise ConfigError(f"The run {run} has no turns to fork from.")
     if not 1 <= turn <= len(turns):
         raise ConfigError(f"The run {run} has turns 1 to {len(turns)}, not {turn}.")
-    plan = _changed_plan(turns[turn - 1], sub_goal, tool, list(runner.toolbox.tools))
+    goal = sub_goal if sub_goal is None else runner.secrets.hide(sub_goal)
+    plan = _changed_plan(turns[turn - 1], goal, tool, list(runner.toolbox.tools))
     new = str(uuid_utils.uuid7())
     request = state["request"].model_copy(
         update={"parent": run, "parent_turns": turn - 1, "created": round(time.time(), 3)}

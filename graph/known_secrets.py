@@ -32,6 +32,8 @@ _PROVIDERS = (
 )  # fmt: skip
 """Variables that LangChain's providers read by themselves."""
 _ALWAYS = ("TAVILY_API_KEY", "VLLM_API_KEY")
+_HEADERS = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
+"""Variables of OpenTelemetry: `name=value,name=value`."""
 _HARMLESS = re.compile(
     r"accept.*|content-type|user-agent|host|.*path|home|user|shell|lang|lc_.*|tz|.*_(?:url|host|level|dir|file|home)",
     re.IGNORECASE,
@@ -59,7 +61,8 @@ class KnownSecrets:
         """Collect what `config` names and holds: variables of keys, keys of MCP servers, passwords in addresses."""
         names = {*_variables(config)}
         values = {os.environ.get(name, "").strip() for name in names}
-        values |= set(_in_address(config.storage.url))
+        values |= {*_in_address(config.storage.url), *_in_address(config.traces.otlp_endpoint or "")}
+        values |= {value for name in _HEADERS for value in _in_headers(os.environ.get(name, ""))}
         for server in config.tools.mcp.values():
             values |= set(_in_table(server))
         return cls(values)
@@ -143,6 +146,12 @@ def _in_address(text: str) -> Iterator[str]:
     if password and unquote(password) not in {user, host, parts.path.strip("/")}:  # else it stands beside itself
         yield from (password, unquote(password))
     yield from (value for name, value in parse_qsl(parts.query) if names_secret(name))
+
+
+def _in_headers(text: str) -> Iterator[str]:
+    """Yield the values of `name=value,name=value` that are keys."""
+    pairs = (pair.partition("=") for pair in text.split(","))
+    yield from _in_table({"headers": {name.strip(): unquote(value.strip()) for name, _, value in pairs}})
 
 
 def _in_table(value: Any, *, name: str = "", keys: bool = False) -> Iterator[str]:

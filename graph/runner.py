@@ -20,6 +20,7 @@ from graph.context import Context
 from graph.deadline import Deadline
 from graph.errors import AgentFlowError, ConfigError, StorageError
 from graph.flow import Flow, build_flow, recursion_limit
+from graph.known_secrets import NO_SECRETS, KnownSecrets
 from graph.limits import checked_question
 from graph.models.client import RoleModel
 from graph.projection import project, spent_seconds
@@ -47,6 +48,8 @@ class Runner:
     flow: Flow
     database: Database | None = None
     """None: nothing is kept."""
+    secrets: KnownSecrets = NO_SECRETS
+    """Kept out of everything that a run stores, tells or sends."""
     cache: BaseCache[dict[str, object]] | None = None
     durability: Literal["async", "exit"] = "async"
     """`async`: a step's results survive a kill of the process. `exit` for rollouts, where a crash costs the rollouts
@@ -97,6 +100,7 @@ class Runner:
             tags=tuple(tags),
             created=round(time.time(), 3),
         )
+        request = self.secrets.hide_all(request)
         await check_question(self.models, self.toolbox, request)
         with drive(run):
             await self._note_start(run, request)
@@ -180,7 +184,8 @@ class Runner:
     def setup(self, question: str = "") -> Setup:
         """Return what a new run of `question` is started with."""
         room = memory_room(self.models, self.toolbox)
-        return make_setup(self.config, self.models, self.toolbox, room=room, question=question)
+        setup = make_setup(self.config, self.models, self.toolbox, room=room, question=question)
+        return self.secrets.hide_all(setup)  # a tool may describe itself with its key
 
     @property
     def _durability(self) -> Literal["async", "sync", "exit"] | None:
@@ -227,6 +232,7 @@ class Runner:
             toolbox=self.toolbox,
             deadline=Deadline(setup.max_seconds - spent_seconds(state)),
             repeating=repeating,
+            secrets=self.secrets,
             cache=self.cache,
             settle=partial(self.database.settle, run) if self.database and self.durability != "exit" else None,
             on_event=on_event,
@@ -255,7 +261,7 @@ class Runner:
             trajectory = project(run, state)
         else:
             what = str(error) if isinstance(error, AgentFlowError) else f"{type(error).__name__}: {error}"
-            trajectory = project(run, state, stop=StopReason.FAILED, error=what)
+            trajectory = project(run, state, stop=StopReason.FAILED, error=self.secrets.hide(what))
         await self._note_end("failed" if error else "finished", trajectory)
         tell_end(on_event, trajectory)
         return trajectory
@@ -298,6 +304,7 @@ async def open_runner(
             toolbox=toolbox.only(tools) if tools is not None else toolbox,
             flow=build_flow(database.saver if database else None),
             database=database,
+            secrets=KnownSecrets.of(config),
             cache=open_cache() if config.tools.cache else None,
             durability=durability,
             on_end=on_end,

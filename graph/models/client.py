@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +15,7 @@ from langchain_core.runnables import Runnable
 from graph.config import ModelConfig, Role
 from graph.deadline import Deadline
 from graph.errors import ModelError
+from graph.known_secrets import NO_SECRETS, KnownSecrets
 from graph.models.server import ServerInfo
 from graph.models.stream import Stream
 from graph.models.tokens import TokenCounter
@@ -33,8 +34,6 @@ Constraint = Literal["response_format", "provider", "none"]
 """How a model is held to a schema: by OpenAI's field of the request, by its provider's own means, or not."""
 
 _LONGEST_REASON = 300
-_SHORTEST_SECRET = 4
-"""Shorter ones are placeholders; hiding them would tear up the message."""
 
 
 _current: ContextVar[Stream] = ContextVar("_current")
@@ -57,12 +56,12 @@ class RoleModel:
         server: ServerInfo | None,
         *,
         constraint: Constraint = "response_format",
-        secrets: Collection[str] = (),
+        secrets: KnownSecrets = NO_SECRETS,
         policies: PolicySource | None = None,
         context: int | None = None,
         counter: TokenCounter | None = None,
     ) -> None:
-        """`secrets` are the role's keys, which servers like to repeat in their errors: they are kept out of ours.
+        """`secrets` are kept out of errors, as servers like to repeat keys in theirs, and out of what the model writes.
 
         `policies` decide before each call which version answers; None for the model as it is configured. `context` is
         the tokens that a prompt and its answer may take together, None where nobody says; `counter` counts a prompt's,
@@ -120,12 +119,15 @@ class RoleModel:
         at, start = time.time(), time.monotonic()
         async with deadline.limit(), self._route() as route, self._errors(stream, route):
             _current.set(stream)
+            shown = self._secrets.stream()
             async for chunk in self._chunks(messages, schema if constrained else None, route):
                 if stream.first_token is None and chunk.text:
                     stream.first_token = time.monotonic() - start
                 text = stream.add(chunk)
-                if on_token is not None and text:
+                if on_token is not None and (text := shown.add(text)):
                     on_token(text)
+            if on_token is not None and (text := shown.end()):
+                on_token(text)
         if self._server and not stream.complete:
             raise ModelError(f"{self._where()} broke off in the middle of its answer.", transient=True)
         return self._record(messages, stream, route, turn, constrained, previous_ids, at, time.monotonic() - start)
@@ -146,7 +148,7 @@ class RoleModel:
         try:
             yield
         except openai.APIStatusError as error:
-            reason = self._hide(_reason(error))[:_LONGEST_REASON]
+            reason = self._secrets.hide(_reason(error))[:_LONGEST_REASON]
             if (
                 self._policies is not None
                 and isinstance(error, openai.NotFoundError)
@@ -158,21 +160,16 @@ class RoleModel:
         except (openai.OpenAIError, httpx.HTTPError) as error:
             # The client has retried what failed before the answer; a broken stream is for the flow to ask again.
             what = (str(error) or type(error).__name__).rstrip(".")
-            message = self._hide(f"{self._where()} failed: {what}.")
+            message = self._secrets.hide(f"{self._where()} failed: {what}.")
             raise ModelError(message, transient=stream.answered or bool(stream.text)) from error
         except (ValueError, TypeError, AttributeError, KeyError) as error:
-            message = self._hide(f"{self._where()} did not send a chat completion: {error}.")
+            message = self._secrets.hide(f"{self._where()} did not send a chat completion: {error}.")
             raise ModelError(message, transient=True) from error
         except Exception as error:
             if self._server:
                 raise
             # every other provider raises its own classes
-            raise ModelError(self._hide(f"{self._where()} failed: {error}.")) from error
-
-    def _hide(self, message: str) -> str:
-        for secret in self._secrets:
-            message = message.replace(secret, "[key]") if len(secret) >= _SHORTEST_SECRET else message
-        return message
+            raise ModelError(self._secrets.hide(f"{self._where()} failed: {error}.")) from error
 
     async def _chunks(
         self, messages: Sequence[Message], schema: dict[str, Any] | None, route: Route
@@ -225,7 +222,10 @@ class RoleModel:
         seconds: float,
     ) -> ModelCall:
         ids, logprobs = stream.completion_ids, stream.logprobs
-        complete = ids is not None and logprobs is not None and len(ids) == len(logprobs)
+        written = plain_text("".join(stream.text))
+        text = self._secrets.hide(written)
+        # Ids would still spell what was hidden.
+        complete = ids is not None and logprobs is not None and len(ids) == len(logprobs) and text == written
         shared = shared_length(stream.prompt_ids, previous_ids) if stream.prompt_ids is not None else None
         config = self.config
         return ModelCall(
@@ -234,7 +234,7 @@ class RoleModel:
             model=config.model,
             policy=route.policy,
             prompt_hash=hash_messages(messages),
-            text=plain_text("".join(stream.text)),
+            text=text,
             prompt_shared=shared,
             prompt_rest=None if stream.prompt_ids is None else tuple(stream.prompt_ids[shared:]),
             completion_ids=tuple(ids) if complete and ids is not None else None,

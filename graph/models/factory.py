@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from graph.config import ROLES, FlowConfig, ModelConfig, Role
 from graph.engine import ROLE_SLOTS, EngineInfo, ensure_engine
 from graph.errors import ConfigError
+from graph.known_secrets import NO_SECRETS, KnownSecrets
 from graph.limits import check_answer
 from graph.models.client import Constraint, RoleModel, note_answer, with_schema
 from graph.models.server import ServerInfo, probe_server
@@ -50,6 +51,7 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
         SetupError: the embedded model has not been fetched.
     """
     configs = {role: config.models.of(role) for role in ROLES}
+    secrets = KnownSecrets.of(config)
     # Hundreds of runs share the client: a call that waited for a connection would time out before it was sent.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
     hooks = {"response": [note_answer]}
@@ -73,7 +75,7 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
         for role, model in configs.items():
             if model.embedded and engine:
                 of_role = policies if role == "planner" else None
-                models[role] = _open_local(role, model, engine, http, policies=of_role)
+                models[role] = _open_local(role, model, engine, http, secrets=secrets, policies=of_role)
             elif model.base_url:
                 server = servers[model.base_url]
                 key = _key(model)
@@ -84,13 +86,13 @@ async def open_models(config: FlowConfig, *, on_notice: OnNotice | None = None) 
                     model,
                     chat,
                     server,
-                    secrets=[key] if key else [],
+                    secrets=secrets,
                     policies=policies if role == "planner" else open_base(model, server, http, key=key),
                     context=server.context_of(model.model),
                     counter=counter_for(server, model.model, http, key=key, extra=model.extra),
                 )
             else:
-                models[role] = _open_provider(role, model)
+                models[role] = _open_provider(role, model, secrets)
         for opened in models.values():
             check_answer(opened)
         yield Models(models)
@@ -130,7 +132,13 @@ async def _probe(configs: Mapping[Role, ModelConfig], http: httpx.AsyncClient) -
 
 
 def _open_local(
-    role: Role, config: ModelConfig, engine: EngineInfo, http: httpx.AsyncClient, *, policies: PolicySource | None
+    role: Role,
+    config: ModelConfig,
+    engine: EngineInfo,
+    http: httpx.AsyncClient,
+    *,
+    secrets: KnownSecrets,
+    policies: PolicySource | None,
 ) -> RoleModel:
     named = _local_config(role, config, engine)
     server = ServerInfo(engine.base_url, "llamacpp", (engine.model,), None)
@@ -140,7 +148,7 @@ def _open_local(
         named,
         chat,
         server,
-        secrets=[engine.api_key],
+        secrets=secrets.including([engine.api_key]),
         policies=policies,
         context=engine.context_per_slot,
         counter=counter_for(server, named.model, http, key=engine.api_key, extra=named.extra),
@@ -184,7 +192,7 @@ def _openai(
     )
 
 
-def _open_provider(role: Role, config: ModelConfig) -> RoleModel:
+def _open_provider(role: Role, config: ModelConfig, secrets: KnownSecrets) -> RoleModel:
     """Open any provider that LangChain knows.
 
     Raises:
@@ -210,10 +218,8 @@ def _open_provider(role: Role, config: ModelConfig) -> RoleModel:
                 ) from error
             constraint = "none"
     fields = (getattr(chat, name) for name in type(chat).model_fields)
-    secrets = {field.get_secret_value() for field in fields if isinstance(field, SecretStr)}
-    if key := _key(config):
-        secrets.add(key)
-    return RoleModel(role, config, chat, None, constraint=constraint, secrets=secrets)
+    own = [field.get_secret_value() for field in fields if isinstance(field, SecretStr)]
+    return RoleModel(role, config, chat, None, constraint=constraint, secrets=secrets.including(own))
 
 
 def _provider(role: Role, config: ModelConfig) -> BaseChatModel:
@@ -254,4 +260,4 @@ async def check_role(role: Role, config: ModelConfig) -> None:
         async with httpx.AsyncClient(timeout=_DEFAULT_SECONDS) as http:
             await _probe({role: config}, http)
     elif not config.embedded:
-        _open_provider(role, config)
+        _open_provider(role, config, NO_SECRETS)

@@ -16,6 +16,7 @@ from graph.context import Context
 from graph.deadline import OutOfTimeError
 from graph.errors import ToolError
 from graph.events import EventKind
+from graph.known_secrets import KnownSecrets
 from graph.memory import cut
 from graph.plain import plain_error, plain_json, plain_text
 from graph.records import Observation
@@ -42,6 +43,7 @@ class ToolTask(TypedDict):
 async def tools(state: ToolTask, runtime: Runtime[Context]) -> FlowUpdate:
     """Run one call; everything that goes wrong in it is an observation."""
     context = runtime.context
+    state = {**state, "arguments": context.secrets.hide_all(state["arguments"])}
     name, turn, index = state["tool"], state["turn"], state["index"]
     started = {"index": index, "tool": name, "arguments": state["arguments"]}
     context.tell(EventKind.TOOL, started, turn=turn)
@@ -69,14 +71,16 @@ async def _observe(task: ToolTask, context: Context) -> Observation:
     try:
         arguments, note = fit_arguments(tool, task["arguments"])
     except ToolError as error:
-        return Observation(tool=tool.name, arguments=task["arguments"], status="error", content=plain_text(str(error)))
+        content = context.secrets.hide(plain_text(str(error)))
+        return Observation(tool=tool.name, arguments=task["arguments"], status="error", content=content)
     except BaseException as error:  # noqa: BLE001 - a user's schema may hold validators that raise anything
-        outcome = _failure(tool, card, error)
+        outcome = _failure(tool, card, error, context.secrets)
         return Observation(tool=tool.name, arguments=task["arguments"], **outcome)
     key = _cache_key(tool.name, card, arguments)
     if context.cache and card.cacheable and (hit := (await context.cache.aget([key])).get(key)):
         try:
-            return Observation.model_validate(hit | {"cached": True, "seconds": round(time.monotonic() - start, 4)})
+            seconds = round(time.monotonic() - start, 4)
+            return Observation.model_validate(context.secrets.hide_all(hit) | {"cached": True, "seconds": seconds})
         except (ValidationError, TypeError):
             pass  # written by another release: the call is made, and its result takes the place
     outcome = await _run(tool, card, arguments, context)
@@ -104,28 +108,28 @@ async def _run(tool: BaseTool, card: ToolCard, arguments: dict[str, Any], contex
     try:
         async with asyncio.timeout(limit) as scope:
             message = await invoke(tool, {"type": "tool_call", "name": tool.name, "args": arguments, "id": "call"})
-        return _result(tool, card, message)
+        return _result(tool, card, message, context.secrets)
     except BaseException as error:  # a user's tool may raise anything; the planner sees it and goes on
         if task.cancelling() > cancellations:
             raise asyncio.CancelledError from error  # the run is stopped, whatever the tool made of that
         if isinstance(error, OutOfTimeError) or scope.expired():
             whose = "the tool's limit" if limit == card.timeout else "all that was left to the run"
             return {"status": "timeout", "content": f"{tool.name} was stopped after {limit:.3g} s, {whose}."}
-        return _failure(tool, card, error)
+        return _failure(tool, card, error, context.secrets)
 
 
-def _result(tool: BaseTool, card: ToolCard, message: Any) -> dict[str, Any]:
+def _result(tool: BaseTool, card: ToolCard, message: Any, secrets: KnownSecrets) -> dict[str, Any]:
     if not isinstance(message, ToolMessage):
         kind = type(message).__name__
         raise ToolError(f"{tool.name} returned a {kind}, which cannot be used here: a tool returns text or JSON.")
-    content = cut(plain_text(message.text), card.max_output)
-    artifact = plain_json(message.artifact) if isinstance(message.artifact, dict) else {}
+    content = cut(secrets.hide(plain_text(message.text)), card.max_output)  # a secret that is cut is not recognised
+    artifact = secrets.hide_all(plain_json(message.artifact)) if isinstance(message.artifact, dict) else {}
     status = "error" if message.status == "error" or artifact.get("failed") else "ok"
     status = "timeout" if artifact.get("timed_out") else status
     return {"status": status, "content": content or "(no output)", "artifact": artifact or None}
 
 
-def _failure(tool: BaseTool, card: ToolCard, error: BaseException) -> dict[str, Any]:
+def _failure(tool: BaseTool, card: ToolCard, error: BaseException, secrets: KnownSecrets) -> dict[str, Any]:
     """Return what the planner is told of an exception, unless that is the user's Ctrl-C."""
     if is_the_users(error):
         raise error
@@ -134,7 +138,7 @@ def _failure(tool: BaseTool, card: ToolCard, error: BaseException) -> dict[str, 
     problem = plain_error(error)
     if not isinstance(error, ToolError | ToolException):
         problem = f"{tool.name} failed: {type(error).__name__}: {problem}".removesuffix(": ")
-    return {"status": "error", "content": cut(problem, card.max_output)}
+    return {"status": "error", "content": cut(secrets.hide(problem), card.max_output)}
 
 
 def fit_arguments(tool: BaseTool, given: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:

@@ -33,7 +33,8 @@ class StrictSerializer(JsonPlusSerializer):
         super().__init__(allowed_msgpack_modules=record_types())
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Encode a value."""
+        """Encode a value; of an exception only what kind it is, as its message may repeat a key."""
+        obj = type(obj).__name__ if isinstance(obj, BaseException) else obj
         kind, data = super().dumps_typed(obj)
         if kind == "msgpack" and len(data) >= _WORTH_COMPRESSING:
             return _COMPRESSED, compress(data, level=1)
