@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from agentflow.console.terminal import PlainConsole
-from agentflow.console.text import clean
 from agentflow.options import AsJson, ConfigFile, NoStream, Overrides, RunId, Verbose, settings
 from agentflow.session import View, show_run
 from agentflow.storage import find_run, is_there, open_existing
@@ -67,23 +66,16 @@ def show(
         print(json.dumps(trajectory.model_dump(mode="json")))
         return
     from agentflow.console.replay import replay
-    from agentflow.console.run_table import status_of
+    from agentflow.console.run_state import print_state
     from agentflow.console.story import Story
     from graph.events import EventKind
-    from graph.storage.owner import process_id
 
     console = PlainConsole()
     with Story(console, stream=False, verbose=verbose) as story:
         for event in replay(trajectory):
             if event.kind is not EventKind.DONE or row.status != "running":
                 story(event)
-    match status_of(row):
-        case "running":
-            process = process_id(row.owner) if row.owner else "unknown"
-            console.print(f"still running (process {process})", soft_wrap=True)
-        case "interrupted" | "failed" | "cancelled" as state:
-            why = f": {clean(trajectory.error)}" if trajectory.error else ""
-            console.print(f"{state}{why}\ngo on with: agentflow runs resume {row.id}", soft_wrap=True)
+    print_state(console, row, trajectory.error)
 
 
 @app.command("resume")

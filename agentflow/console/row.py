@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentflow.console.terminal import PlainConsole
-from agentflow.console.text import clean
+from agentflow.console.text import clean, one_line
 
 _LABEL_WIDTH = 9
 _MAX_WIDTH = 120
@@ -28,17 +28,17 @@ class Row:
 
     def print(self, console: PlainConsole) -> None:
         """Print it as a row that wraps in its column, or as plain lines whose first holds label and note."""
-        body = clean(self.body).rstrip()
+        body, note = clean(self.body).rstrip(), one_line(self.note)
         if console.live:
-            console.print(self._grid(body), width=min(console.width, _MAX_WIDTH))
+            console.print(self._grid(body, note), width=min(console.width, _MAX_WIDTH))
             return
         first, *rest = body.split("\n")
-        note = f"  ({self.note})" if self.note else ""
-        lines = [f"{self.label:<{_LABEL_WIDTH}} {first}{note}".rstrip()]
+        beside = f"  ({note})" if note else ""
+        lines = [f"{self.label:<{_LABEL_WIDTH}} {first}{beside}".rstrip()]
         lines += [f"{'':<{_LABEL_WIDTH}} {line}".rstrip() for line in [*rest, *([self.detail] if self.detail else [])]]
         console.print(Text("\n".join(lines)), soft_wrap=True)
 
-    def _grid(self, body: str) -> Table:
+    def _grid(self, body: str, note: str) -> Table:
         grid = Table.grid(padding=(0, 1), expand=True)
         grid.add_column(width=_LABEL_WIDTH, style=self.label_style, no_wrap=True)
         grid.add_column(ratio=1, overflow="fold")
@@ -46,5 +46,5 @@ class Row:
         shown = Text(body, style=self.style)
         if self.detail:
             shown = Text.assemble(shown, "\n", (self.detail, "dim"))
-        grid.add_row(Text(self.label), shown, Text(self.note))
+        grid.add_row(Text(self.label), shown, Text(note))
         return grid

@@ -5,6 +5,7 @@ import typer
 from agentflow.traces.exporting import export
 from agentflow.traces.listing import list_traces
 from agentflow.traces.schema import schema
+from agentflow.traces.showing import show
 from agentflow.traces.statistics import stats
 from agentflow.traces.telemetry import send
 from agentflow.traces.validate import validate
@@ -14,5 +15,6 @@ app.command("list")(list_traces)
 app.command("export")(export)
 app.command("schema")(schema)
 app.command("send")(send)
+app.command("show")(show)
 app.command("stats")(stats)
 app.command("validate")(validate)
