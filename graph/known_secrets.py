@@ -99,19 +99,32 @@ class HidingStream:
 
     def add(self, piece: str) -> str:
         """Return what can be shown after `piece` has come."""
-        text = self._secrets.hide(self._held + piece)
-        start = max(0, len(text) - self._longest + 1)
-        cut = next((at for at in range(start, len(text)) if self._may_begin(text, at)), len(text))
-        self._held = text[cut:]
-        return text[:cut]
+        pattern = self._secrets.pattern
+        if pattern is None:
+            return piece
+        text, shown, at = self._held + piece, "", 0
+        last = range(max(0, len(text) - self._longest), len(text))
+        beginnings = [place for place in last if self._may_begin(text, place)]
+        while True:
+            begins = next((place for place in beginnings if place >= at), len(text))
+            match = pattern.search(text, at)
+            if match is None or match.start() >= begins:
+                self._held = text[begins:]
+                return shown + text[at:begins]
+            shown += text[at : match.start()] + HIDDEN
+            at = match.end()
 
     def end(self) -> str:
         """Return what was held back."""
         held, self._held = self._held, ""
-        return held
+        return self._secrets.hide(held)
 
-    def _may_begin(self, text: str, at: int) -> bool:
-        return text[at] in self._firsts and any(form.startswith(text[at:]) for form in self._secrets.forms)
+    def _may_begin(self, text: str, place: int) -> bool:
+        """Whether a secret may begin there that has not come to its end."""
+        if text[place] not in self._firsts:
+            return False
+        rest = text[place:]
+        return any(form.startswith(rest) and form != rest for form in self._secrets.forms)
 
 
 def _forms(value: str) -> Iterator[str]:
