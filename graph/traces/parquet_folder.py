@@ -111,7 +111,8 @@ class ParquetFolder:
             with self._telling():
                 if error is None:
                     self._convert()
-                    self._write_group()
+                    if self._held or not self._shards:
+                        self._write_group()
                 self._close_shard()
                 if error is None:
                     self._finish()

@@ -72,6 +72,11 @@ def test_a_large_export_has_several_shards_in_order(tmp_path, some):
     assert max(group.row_group(0).total_byte_size for group in groups) < 500_000
 
 
+def test_no_shard_is_empty(tmp_path, some):
+    folder = write(tmp_path / "traces", some[:16], group_bytes=1, shard_bytes=1)
+    assert [pq.read_metadata(shard).num_rows for shard in shards(folder)] == [8, 8]
+
+
 def test_the_readme_says_what_is_in_the_folder(folder):
     text = (folder / "README.md").read_text()
     assert "20 trajectories of schema version 1" in text
