@@ -1,0 +1,94 @@
+"""`agentflow traces import`."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from agentflow.console.damage import DamageReport
+from agentflow.console.terminal import complain
+from agentflow.console.text import clean
+from agentflow.options import AsJson, ConfigFile, Overrides, settings
+
+if TYPE_CHECKING:
+    from graph.config import FlowConfig
+    from graph.trace import Trajectory
+    from graph.traces.foreign.record import LeftOut
+
+
+def import_traces(
+    context: typer.Context,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Files, or folders of them.", show_default=False)
+    ],
+    as_format: Annotated[
+        Literal["auto", "agentflow", "original", "chat"],
+        typer.Option("--format", help="Skip records of other formats; they are told by their fields."),
+    ] = "auto",
+    tag: Annotated[list[str] | None, typer.Option(help="Give them this tag.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The dataset that their questions are from.")
+    ] = None,
+    as_json: AsJson = False,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+) -> None:
+    """Add traces from files: exports, files of the original AgentFlow, and chat logs; those already there stay."""
+    from graph.errors import ConfigError
+    from graph.traces.foreign.reader import read_any
+    from graph.traces.foreign.record import LeftOut
+
+    config = settings(context, config_file, overrides).config
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(f"There is no {path}: give a file or folder of traces.")
+    left_out = LeftOut()
+    wanted = None if as_format == "auto" else as_format
+    with DamageReport() as report:
+        found = (trajectory for path in paths for trajectory in read_any(path, wanted, report, left_out))
+        imported, there = asyncio.run(_add(config, _labelled(found, tag or (), dataset)))
+    if as_json:
+        counts = {"imported": imported, "already_there": there, "skipped": report.count}
+        print(json.dumps({**counts, "left_out": dict(left_out)}))
+    elif imported or there:
+        _tell(left_out)
+        print(f"imported {imported:,}, already there {there:,}, skipped {report.count:,}")
+    if not imported and not there:
+        what = "every record was skipped" if report.count else "there are no traces in it"
+        raise ConfigError(f"Nothing was imported, as {what}: docs/traces.md says which files can be.")
+
+
+async def _add(config: "FlowConfig", found: "Iterator[Trajectory]") -> tuple[int, int]:
+    """Return how many were added, and how many were there. Without any, no database is made."""
+    from graph.storage.database import open_database  # slow to load: `--help` needs none of it
+
+    first = next(found, None)
+    if first is None:
+        return 0, 0
+    added = there = 0
+    async with open_database(config.storage.url) as database:
+        for trajectory in chain([first], found):
+            if await database.traces.add(trajectory):
+                added += 1
+            else:
+                there += 1
+    return added, there
+
+
+def _labelled(found: "Iterator[Trajectory]", tags: Sequence[str], dataset: str | None) -> "Iterator[Trajectory]":
+    for trajectory in found:
+        update: dict[str, object] = {"tags": tuple(dict.fromkeys((*trajectory.tags, *tags)))}
+        if dataset is not None:
+            update["dataset"] = dataset
+        yield trajectory.model_copy(update=update)
+
+
+def _tell(left_out: "LeftOut") -> None:
+    """Say what of the imported records was left out."""
+    if left_out:
+        said = ", ".join(clean(f"{what} ({count:,})") for what, count in left_out.most_common())
+        complain(f"Left out: {said}.")
