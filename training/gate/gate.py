@@ -18,7 +18,7 @@ from training.gate.facts import Facts, facts_of
 from training.gate.judging import Judgement, Use, judge
 from training.gate.kind import Kind
 from training.gate.meaning import PROBLEMS
-from training.gate.report import Findings, GateReport, GroupCounts, TokenizerCounts
+from training.gate.report import EXAMPLES, Findings, GateReport, GroupCounts, TokenizerCounts
 from training.gate.settings import GateSettings
 from training.gate.sorting import Sorting
 from training.gate.tokenizer import TokenizerCheck
@@ -26,6 +26,7 @@ from training.gate.tokenizer import TokenizerCheck
 T = TypeVar("T", bound=Hashable)
 
 _UNKNOWN = "unknown"
+_QUESTION_CHARS = 100
 _DAMAGES = {
     "torn": Kind.TORN,
     "version": Kind.OTHER_VERSION,
@@ -50,6 +51,8 @@ class Gate:
         self._facts: dict[str, Facts] = {}
         self._findings = Findings()
         self._overlaps: dict[str, Counter[str]] = defaultdict(Counter)
+        self._overlapping: dict[str, str] = {}
+        """The first few, by id: with what."""
         self._shared: dict[Hashable, Hashable] = {}
 
     def damaged(self, damage: Damage) -> None:
@@ -64,6 +67,9 @@ class Gate:
         overlap = self._benchmarks.find(trajectory.question)
         if overlap:
             self._overlaps[overlap.benchmark][overlap.how] += 1
+            if len(self._overlapping) < EXAMPLES:
+                shown = f"{overlap.how} in {overlap.benchmark}: {overlap.question[:_QUESTION_CHARS]}"
+                self._overlapping[trajectory.id] = f"{trajectory.id} ({shown})"
         facts = facts_of(
             trajectory, settings=self._settings, on_benchmark=overlap is not None, tokenizer=self._tokenizer
         )
@@ -90,7 +96,8 @@ class Gate:
         for name, kinds in judgement.kinds.items():
             problems = kinds & PROBLEMS
             for kind in kinds:
-                self._findings.add(kind, name, alone=problems == {kind})
+                shown = self._overlapping.get(name, name) if kind is Kind.BENCHMARK else name
+                self._findings.add(kind, shown, alone=problems == {kind})
         return Sorting(self._report(judgement), self._facts, judgement.uses)
 
     def _report(self, judgement: Judgement) -> GateReport:

@@ -8,7 +8,7 @@ from graph.records import Record
 from training.gate.kind import Kind
 from training.gate.meaning import MEANINGS, Level, Unit
 
-_EXAMPLES = 3
+EXAMPLES = 3
 _LEVELS: tuple[Level, ...] = ("problem", "warning", "note")
 
 
@@ -120,7 +120,7 @@ class Findings:
         """Count one; `name` is its id, `alone` says that it has no other problem."""
         self._counts[kind] += 1
         self._alone[kind] += alone
-        if len(self._examples[kind]) < _EXAMPLES:
+        if len(self._examples[kind]) < EXAMPLES:
             self._examples[kind].append(name)
 
     def problems(self) -> tuple[Problem, ...]:

@@ -130,6 +130,8 @@ def test_questions_of_benchmarks_are_kept_out(place: Workplace) -> None:
     assert (printed["exact"], printed["unusable"]) == (0, 4)
     assert printed["overlaps"] == {"starter": {"same": 1}, "games": {"contained": 3}}
     assert found(printed) == {"benchmark": 4, "no_group": 1}
+    examples = next(problem["examples"] for problem in printed["problems"] if problem["kind"] == "benchmark")
+    assert examples[0] == f"g0 (contained in games: {BENCHMARK})"
     assert not any("Overlap" in sentence for sentence in printed["not_checked"])
 
 
@@ -191,10 +193,11 @@ def test_people_read_the_uses_first_and_nothing_a_trace_says_reaches_the_termina
 def test_a_trace_that_changes_while_it_is_sorted_is_not_written(place: Workplace) -> None:
     group = sound_group()
     files = SortedFiles(sort(group), place.directory / "out")
-    given = [group[0], sound("stranger"), group[1].model_copy(update={"reward": 1.0})]
-    with files, pytest.raises(TraceError, match="g1 has changed since it was read"):
-        for trajectory in given:
-            files.write(trajectory)
+    with files:
+        files.write(group[0])
+        files.write(sound("stranger"))
+        with pytest.raises(TraceError, match="g1 has changed since it was read"):
+            files.write(group[1].model_copy(update={"reward": 1.0}))
     assert files.written == {Use.EXACT: 1, Use.QUESTION: 0, Use.DEMONSTRATION: 1}
 
 
