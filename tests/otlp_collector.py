@@ -1,5 +1,6 @@
 """A collector on loopback that takes OTLP over HTTP as protobuf, and keeps what it was sent."""
 
+import gzip
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -36,6 +37,7 @@ class OtlpCollector:
         self.scopes: list[str] = []
         self.paths: list[str] = []
         self.bodies: list[bytes] = []
+        self.compressed = False
         self.lock = threading.Lock()
         self.asked = threading.Event()
         handler = type("Handler", (_Handler,), {"collector": self})
@@ -79,6 +81,9 @@ class _Handler(BaseHTTPRequestHandler):
         collector.asked.set()
         if collector.hold:
             collector.hold.wait()
+        if self.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+            collector.compressed = True
         with collector.lock:
             collector.paths.append(self.path)
             status = self._status()

@@ -28,7 +28,7 @@ def send(
         typer.Option(
             metavar="URL",
             help="The collector, such as http://127.0.0.1:4318.",
-            show_default="traces.otlp_endpoint, else OTEL_EXPORTER_OTLP_ENDPOINT",
+            show_default="traces.otlp_endpoint",
         ),
     ] = None,
     config_file: ConfigFile = None,

@@ -1,3 +1,4 @@
+import asyncio
 import subprocess
 import sys
 import threading
@@ -109,6 +110,21 @@ async def test_runs_are_sent_when_they_end_however_they_do(kept, counting, tmp_p
             found = values(span.attributes)
             assert found["llm.input_messages.0.message.content"] == call.messages[0]["content"]
             assert found["llm.token_count.prompt"] == call.usage.prompt
+
+
+async def test_a_run_that_is_stopped_is_sent_too(counting):
+    slow = scripts(verifier=[{"text": "", "delay": 60}])
+    with OtlpCollector() as collector, ScriptedServer(slow) as server:
+        async with open_flow(server, traces={"otlp_endpoint": collector.url}) as runner:
+            asked = asyncio.create_task(runner.ask("What?"))
+            while not server.count("verifier"):
+                await asyncio.sleep(0.02)
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+        [root] = collector.of_kind("AGENT")
+    assert '"stop":"CANCELLED"' in values(root.attributes)["metadata"]
+    assert [span.name for span in collector.of_kind("LLM")] == ["analyzer", "planner", "executor"]
 
 
 async def test_a_collector_that_is_not_there_breaks_no_run(counting):
