@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -50,7 +50,8 @@ def import_traces(
     wanted = None if as_format == "auto" else as_format
     with DamageReport() as report:
         found = (trajectory for path in paths for trajectory in read_any(path, wanted, report, left_out))
-        imported, there = asyncio.run(_add(config, _labelled(found, tag or (), dataset)))
+        labelled = (_labelled(trajectory, tag or (), dataset) for trajectory in found)
+        imported, there = asyncio.run(_add(config, map(_hider(config), labelled)))
     if as_json:
         counts = {"imported": imported, "already_there": there, "skipped": report.count}
         print(json.dumps({**counts, "left_out": dict(left_out)}))
@@ -79,12 +80,21 @@ async def _add(config: "FlowConfig", found: "Iterator[Trajectory]") -> tuple[int
     return added, there
 
 
-def _labelled(found: "Iterator[Trajectory]", tags: Sequence[str], dataset: str | None) -> "Iterator[Trajectory]":
-    for trajectory in found:
-        update: dict[str, object] = {"tags": tuple(dict.fromkeys((*trajectory.tags, *tags)))}
-        if dataset is not None:
-            update["dataset"] = dataset
-        yield trajectory.model_copy(update=update)
+def _labelled(trajectory: "Trajectory", tags: Sequence[str], dataset: str | None) -> "Trajectory":
+    update: dict[str, object] = {"tags": tuple(dict.fromkeys((*trajectory.tags, *tags)))}
+    if dataset is not None:
+        update["dataset"] = dataset
+    return trajectory.model_copy(update=update)
+
+
+def _hider(config: "FlowConfig") -> "Callable[[Trajectory], Trajectory]":
+    """Return what takes the keys that this process holds out of a trajectory: no text brings them into the database."""
+    from graph.known_secrets import KnownSecrets
+    from graph.traces.patterns import KEY, Pattern
+    from graph.traces.redaction import Redactor
+
+    known = KnownSecrets.of(config)
+    return Redactor([Pattern(KEY, known.pattern, known.forms)] if known.pattern else []).redact
 
 
 def _tell(left_out: "LeftOut") -> None:

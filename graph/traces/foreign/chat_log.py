@@ -69,10 +69,10 @@ def _asked(record: Mapping[str, Any], left_out: LeftOut) -> list[Asked]:
     messages = next((record[name] for name in _MESSAGES if isinstance(record.get(name), list)), None)
     question, answer = first_of(record, _QUESTIONS), first_of(record, _ANSWERS)
     if messages is None:
-        messages = question if are_messages(question) else [{"role": "user", "content": question}]
+        messages = question if are_messages(question) else [{"role": "user", "content": text_of(question)}]
     if answer is None or not messages or speaker_of(messages[-1]) != "user":
         return read_messages(messages, left_out)
-    later = answer if are_messages(answer) else [{"role": "assistant", "content": answer}]
+    later = answer if are_messages(answer) else [{"role": "assistant", "content": text_of(answer)}]
     return read_messages([*messages, *later], left_out)
 
 

@@ -89,7 +89,7 @@ def _text(content: Any, left_out: LeftOut) -> str | None:
     """Return a message's text: a string, or the text parts of a list."""
     if not isinstance(content, list):
         return text_of(content)
-    texts = [text_of(part.get("text")) if isinstance(part, Mapping) else text_of(part) for part in content]
+    texts = [text_of(part.get("text")) if isinstance(part, Mapping) else None for part in content]
     if missing := texts.count(None):
         left_out["part of a message that is no text"] += missing
     return "\n".join(text for text in texts if text is not None) or None
