@@ -143,7 +143,7 @@ class Story:
     def _on_tool(self, event: Event) -> None:
         data = event.data
         label = f"call {data['index'] + 1}" if self._several else "call"
-        self._row(label, _call_text(data["tool"], data["arguments"]), role="executor")
+        self._row(label, call_text(data["tool"], data["arguments"]), role="executor")
         if self._writing:
             self._writing.begin(f"{data['tool']} is running")
 
@@ -195,7 +195,7 @@ class Story:
         self._row("", " · ".join(parts), style="dim")
 
 
-def _call_text(tool: str, arguments: Mapping[str, Any]) -> str:
+def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
     """Write a call as Python would; an argument of several lines stands below."""
     short = {name: value for name, value in arguments.items() if not (isinstance(value, str) and "\n" in value)}
     inside = ", ".join(f"{name}={one_line(repr(value))}" for name, value in short.items())

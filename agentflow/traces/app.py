@@ -2,6 +2,7 @@
 
 import typer
 
+from agentflow.traces.difference import diff
 from agentflow.traces.exporting import export
 from agentflow.traces.importing import import_traces
 from agentflow.traces.listing import list_traces
@@ -13,6 +14,7 @@ from agentflow.traces.validate import validate
 
 app = typer.Typer(no_args_is_help=True, help="List, show, export, import, check and compare trajectories.")
 app.command("list")(list_traces)
+app.command("diff")(diff)
 app.command("export")(export)
 app.command("import")(import_traces)
 app.command("schema")(schema)

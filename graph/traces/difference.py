@@ -60,6 +60,8 @@ class Summary:
 class Difference:
     """How two trajectories of one question differ."""
 
+    analysed: bool
+    """Whether both hold an analysis."""
     equal_turns: int
     """Turns from the start of which every step is the same."""
     first: Point | None
@@ -102,6 +104,7 @@ def difference(one: Trajectory, other: Trajectory) -> Difference:
     in_turns = [point for point in parted if point.turn >= 0]
     turns = max(len(one.turns), len(other.turns))
     return Difference(
+        analysed=one.analysis is not None and other.analysis is not None,
         equal_turns=in_turns[0].turn if in_turns else turns,
         first=first,
         first_in_turns=in_turns[0] if first and first.kind == "analysis" and in_turns else None,

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from graph.errors import ConfigError
 from graph.prompt import hash_messages
@@ -260,7 +260,7 @@ def test_summaries_add_up_what_is_known():
     assert (found.a.tools, found.a.reward_source) == ({"python": 1}, "exact")
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trajectories(), trajectories())
 def test_any_two_trajectories(one: Trajectory, other: Trajectory):
     assert difference(one, one).equal

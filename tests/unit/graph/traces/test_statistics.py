@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graph.records import Fault, Observation, StopReason, Turn, Usage
@@ -85,6 +85,7 @@ def test_turns():
     assert numbers["turns"] == {"mean": stdlib.mean(lengths), "median": 1.5, "max": 10}
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1))
 def test_the_median_of_turns(lengths: list[int]):
     numbers = numbers_of(*(trajectory(turns=tuple(Turn() for _ in range(length))) for length in lengths))
@@ -180,7 +181,7 @@ def test_groups_are_in_the_order_of_their_numbers_and_the_unknown_comes_last():
     assert [group["trajectories"] for group in grouped.as_json()["groups"]] == [1, 1, 1, 1]
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(trajectories(), max_size=3), st.sampled_from(["policy", "dataset", "source", "stop", "tool", "none"]))
 def test_any_trajectories_have_numbers_that_json_holds(found: list[Trajectory], by: By):
     grouped = GroupedStatistics(by, NO_PRICES)
