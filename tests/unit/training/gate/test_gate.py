@@ -116,7 +116,8 @@ def test_a_defect_is_found_named_and_takes_the_trajectory_out_of_exact(kind: Kin
     found = kinds(sorting.report)
     assert found.pop(kind) == 1
     problem = next(problem for problem in sorting.report.problems if problem.kind is kind)
-    assert (problem.examples, problem.level, problem.unit) == (("g2",), "problem", "trajectory")
+    name = f"g2 (contained in games: {BENCHMARK})" if kind is Kind.BENCHMARK else "g2"
+    assert (problem.examples, problem.level, problem.unit) == ((name,), "problem", "trajectory")
     assert problem.alone == (0 if kind is Kind.REDACTED else 1)
     names = [trajectory.id for trajectory in others]
     if left:
