@@ -4,15 +4,12 @@ The prices of agentflow.toml come first, by the name that the call records of it
 `genai-prices` is asked, at the time of the call, and only for names that say who was paid: `provider:model`, as the
 configuration names the models of hosted providers. A server at an address of its own may call its model what it likes,
 so a name without a provider has no price, however well it is known; nor has a call that was answered by a policy or
-came back with token ids, which a server of one's own did. What has no price is unknown, and never free; without that
-package (`pip install 'agentflow[prices]'`) only configured prices are known.
+came back with token ids, which a server of one's own did. What has no price is unknown, and never free.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
-from types import ModuleType
 from typing import Final
 
 from graph.trace import TracedCall
@@ -71,9 +68,8 @@ def _known_price(call: TracedCall, prompt: int, cached: int, completion: int) ->
     provider, _, model = (call.model or "").partition(":")
     if provider not in _PROVIDERS or call.policy or call.completion_ids is not None or call.at is None:
         return None
-    genai_prices = _package()
-    if genai_prices is None:
-        return None
+    import genai_prices  # slow to load; it fetches nothing unless its UpdatePrices is started
+
     usage = genai_prices.Usage(input_tokens=prompt, cache_read_tokens=cached, output_tokens=completion)
     try:
         when = datetime.fromtimestamp(call.at, UTC)
@@ -81,12 +77,3 @@ def _known_price(call: TracedCall, prompt: int, cached: int, completion: int) ->
     except (LookupError, ValueError, OverflowError, OSError):  # a model that it does not know; a time that cannot be
         return None
     return float(found.total_price)
-
-
-@cache
-def _package() -> ModuleType | None:
-    try:
-        import genai_prices  # slow to load; it fetches nothing unless its UpdatePrices is started
-    except ImportError:
-        return None
-    return genai_prices

@@ -1,13 +1,11 @@
 """Costs against prices worked out by hand, and the cases in which nobody knows one."""
 
 import socket
-import sys
 from typing import Any
 
 import pytest
 
 from graph.records import Usage
-from graph.traces import prices
 from graph.traces.price import Price
 from graph.traces.prices import Prices
 from tests.trajectories import make_call
@@ -90,13 +88,3 @@ def test_a_configured_price_comes_before_a_known_one():
     assert Prices({"openai:gpt-4o": Price(prompt=7, completion=0)}).cost(call(model="openai:gpt-4o")) == pytest.approx(
         7
     )
-
-
-def test_without_the_package_only_configured_prices_are_known(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "genai_prices", None)
-    prices._package.cache_clear()
-    try:
-        assert Prices().cost(call(model="openai:gpt-4o")) is None
-        assert Prices({"openai:gpt-4o": Price(prompt=1, completion=0)}).cost(call(model="openai:gpt-4o")) is not None
-    finally:
-        prices._package.cache_clear()
