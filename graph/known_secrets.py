@@ -41,6 +41,8 @@ _HARMLESS = re.compile(
 """Names in an MCP server's `env` and `headers` under which no key stands."""
 _NAMED_VALUE = re.compile(r"(?:^|[?&\s])([\w.-]+)=([^&\"\s]+)")
 
+_ESCAPE = re.compile(r"\\u(00[0-7][0-9a-fA-F])")
+
 T = TypeVar("T")
 
 
@@ -78,6 +80,15 @@ class KnownSecrets:
     def hide(self, text: str) -> str:
         """Return `text` with `[key]` in place of every secret."""
         return text if self.pattern is None else self.pattern.sub(HIDDEN, text)
+
+    def hide_written(self, text: str) -> str:
+        r"""Hide secrets in a model's text, also where it is JSON that spells one with escapes such as `\u0041`."""
+        hidden = self.hide(text)
+        if self.pattern is not None and "\\u" in hidden:
+            plain = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), hidden)
+            if self.pattern.search(plain):
+                return self.hide(plain)
+        return hidden
 
     def hide_all(self, value: T) -> T:
         """Return a record, or plain JSON, with every secret in its texts replaced; the same object without one."""

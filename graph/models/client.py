@@ -223,7 +223,7 @@ class RoleModel:
     ) -> ModelCall:
         ids, logprobs = stream.completion_ids, stream.logprobs
         written = plain_text("".join(stream.text))
-        text = self._secrets.hide(written)
+        text = self._secrets.hide_written(written)
         # Ids would still spell what was hidden.
         complete = ids is not None and logprobs is not None and len(ids) == len(logprobs) and text == written
         shared = shared_length(stream.prompt_ids, previous_ids) if stream.prompt_ids is not None else None

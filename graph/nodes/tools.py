@@ -43,7 +43,6 @@ class ToolTask(TypedDict):
 async def tools(state: ToolTask, runtime: Runtime[Context]) -> FlowUpdate:
     """Run one call; everything that goes wrong in it is an observation."""
     context = runtime.context
-    state = {**state, "arguments": context.secrets.hide_all(state["arguments"])}
     name, turn, index = state["tool"], state["turn"], state["index"]
     started = {"index": index, "tool": name, "arguments": state["arguments"]}
     context.tell(EventKind.TOOL, started, turn=turn)

@@ -53,15 +53,17 @@ class Redactor:
         Raises:
             ConfigError: an expression of `own` or its name cannot be used.
         """
-        known = KnownSecrets.of(config)
-        patterns = [Pattern(KEY, known.pattern, known.forms)] if known.pattern else []
-        patterns += KEYS
-        patterns += PERSONAL if personal else ()
+        patterns = (*_known(config), *KEYS, *(PERSONAL if personal else ()))
         given = {**(config.traces.redact if personal else {}), **own}
         try:
             return cls(patterns, [own_pattern(name, regex) for name, regex in given.items()])
         except ValueError as error:
             raise ConfigError(f"--redact-pattern cannot be used: {error}.") from error
+
+    @classmethod
+    def of_secrets(cls, config: "FlowConfig") -> "Redactor":
+        """Make what keeps this process's own secrets, and nothing else, out of traces that come in."""
+        return cls(_known(config))
 
     def redact(self, trajectory: Trajectory) -> Trajectory:
         """Return the trajectory without what the patterns match; the same object where nothing does."""
@@ -120,6 +122,11 @@ class Redactor:
                 names.add(pattern.name)
                 parts[index] = _cut_out(parts[index], spans, f"[{pattern.name}]")
         return "".join(parts)
+
+
+def _known(config: "FlowConfig") -> tuple[Pattern, ...]:
+    known = KnownSecrets.of(config)
+    return (Pattern(KEY, known.pattern, known.forms),) if known.pattern else ()
 
 
 def _finds(pattern: Pattern, text: str) -> bool:

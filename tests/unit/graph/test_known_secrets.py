@@ -120,6 +120,17 @@ def test_a_secret_is_found_as_json_writes_it():
         assert KnownSecrets([secret]).hide(escaped) == '{"k": "[key]"}'
 
 
+def test_a_model_cannot_smuggle_a_secret_through_escapes():
+    secrets = KnownSecrets([SECRET])
+    escaped = SECRET.replace("h", "\\u0068").replace("2", "\\u0032")
+    assert SECRET not in escaped
+    assert SECRET in json.loads(f'"{escaped}"')
+    assert (
+        secrets.hide_written(f'{{"text": "{escaped}", "other": "\\u00e9"}}') == '{"text": "[key]", "other": "\\u00e9"}'
+    )
+    assert secrets.hide_written('{"text": "\\u0068ello"}') == '{"text": "\\u0068ello"}'
+
+
 def test_the_longer_of_two_secrets_goes_whole():
     assert KnownSecrets(["abcd1234", "abcd1234-more"]).hide("abcd1234-more abcd1234") == "[key] [key]"
 
