@@ -135,7 +135,9 @@ class ParquetFolder:
 
         path = self._shard(self._shards)
         self._shards += 1
-        return ParquetWriter(path, self._schema, compression="zstd", compression_level=_LEVEL, write_page_checksum=True)
+        # zstd finds what repeats; dictionaries would cost time and gain nothing.
+        options = {"compression": "zstd", "compression_level": _LEVEL, "use_dictionary": False}
+        return ParquetWriter(path, self._schema, write_page_checksum=True, **options)
 
     def _close_shard(self) -> None:
         if self._file is not None:
