@@ -1,6 +1,8 @@
 """Sound traces with one defect each: it is found, named, and takes what it spoils out of exact."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -438,3 +440,10 @@ def test_any_trajectories_pass_through_the_gate(traces: list[Trajectory]) -> Non
     assert sum(report.model_dump(include=CLASSES).values()) == report.trajectories
     assert GateReport.model_validate(report.model_dump(exclude={"trainable"})) == report
     assert json.loads(report.model_dump_json())["trainable"] is report.trainable
+
+
+def test_the_gate_loads_neither_torch_nor_transformers() -> None:
+    slow = {"torch", "transformers", "rapidfuzz", "pyarrow"}
+    code = f"import sys, training.gate.gate, agentflow.traces.validate; print(*{slow} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
