@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from graph.trace import Trajectory
     from graph.traces.foreign.record import LeftOut
 
+_STANDARD_INPUT = Path("/dev/stdin")
+
 
 def import_traces(
     context: typer.Context,
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Files, or folders of them.", show_default=False)
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Files, folders of them, or - for standard input.", show_default=False),
     ],
     as_format: Annotated[
         Literal["auto", "agentflow", "original", "chat"],
@@ -43,6 +46,7 @@ def import_traces(
     from graph.traces.foreign.record import LeftOut
 
     config = settings(context, config_file, overrides).config
+    paths = [_STANDARD_INPUT if str(path) == "-" else path for path in paths]
     for path in paths:
         if not path.exists():
             raise ConfigError(f"There is no {path}: give a file or folder of traces.")

@@ -17,9 +17,9 @@ _LONGEST_LITERAL = 1_000_000
 
 
 def text_of(value: Any) -> str | None:
-    """Return a text, or a number as text; None where it is empty or anything else."""
+    """Return a text, or a finite number as text; None where it is empty or anything else."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(plain_json(value))
+        return None if isinstance(value, float) and not math.isfinite(value) else str(plain_json(value))
     return plain_text(value) if isinstance(value, str) and value.strip() else None
 
 

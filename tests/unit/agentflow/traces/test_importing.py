@@ -67,6 +67,12 @@ def test_what_is_skipped_is_told_and_the_rest_imported(call: Call, place: Workpl
     assert counts == {"imported": 0, "already_there": 1, "skipped": 3, "left_out": {}}
 
 
+def test_standard_input(place: Workplace):
+    done = place.run("traces", "import", "-", stdin=json.dumps([QA, 1], indent=1).encode())
+    assert done.stdout == "imported 1, already there 0, skipped 1\n"
+    assert "Skipped /dev/stdin, item 2: it is not" in done.stderr
+
+
 def test_a_format_that_is_asked_for(call: Call, place: Workplace):
     path = write(place, "a.jsonl", json.dumps(QA), json.dumps({"query": "q", "direct_output": "a"}))
     assert call("traces", "import", path, "--format", "original") == "imported 1, already there 0, skipped 1\n"

@@ -222,6 +222,13 @@ def test_ids_are_of_the_content():
     assert read(OUTPUT, execution_time=41.74).id not in same
 
 
+def test_an_analysis_that_failed_is_none():
+    said = "{'error': 'NotFoundError', 'message': 'no such model', 'details': ('…',)}"
+    run = read(OUTPUT, query_analysis=said)
+    assert run.analysis is None
+    assert run.calls[0].text == said
+
+
 def test_what_is_one_of_its_files():
     assert is_original(load(OUTPUT))
     assert is_original(load(STEP_1 / "rollout_0c.json"))

@@ -218,7 +218,7 @@ ANYTHING = st.recursive(
 
 
 @given(data=st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_value_at_any_place_is_read_or_reported(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject):
     good = data.draw(st.sampled_from(GOOD))
     at = data.draw(st.sampled_from(list(places(good))))
