@@ -32,7 +32,7 @@ class Collector:
     def __init__(self, address: str) -> None:
         self.address = address
         self._session = _Session()
-        self._exporter = OTLPSpanExporter(address, session=self._session, max_request_size=0)
+        self._exporter = OTLPSpanExporter(address, session=self._session)
 
     def send(self, spans: Sequence[ReadableSpan]) -> None:
         """Send spans in one request, again where the collector is busy.
@@ -41,10 +41,13 @@ class Collector:
             CollectorError: it is not there, or did not take all of them.
         """
         self._session.problem = None
-        result = self._exporter.export(spans)
+        try:
+            result = self._exporter.export(spans)
+        except _NotSentError:  # some versions of the exporter let it through
+            result = SpanExportResult.FAILURE
         problem = self._session.problem
         if problem is None and result is not SpanExportResult.SUCCESS:
-            problem = "was not asked, as the spans could not be encoded"
+            problem = "was not asked, as the spans could not be encoded, or are too large for one request"
         if problem is not None:
             raise CollectorError(f"The collector at {self.address} {problem}.")
 
