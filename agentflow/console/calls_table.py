@@ -83,7 +83,8 @@ def money(value: float | None, *, whole: bool) -> str:
     if value is None:
         return UNKNOWN
     places = 2 if value >= 1 or value == 0 else 4
-    return f"{'' if whole else '≥ '}${value:,.{places}f}" if value >= 1e-4 or value == 0 else f"${value:.1e}"
+    told = f"{value:.1e}" if 0 < value < 1e-4 else f"{value:,.{places}f}"
+    return f"{'' if whole else '≥ '}${told}"
 
 
 def _cells(totals: CallTotals) -> Iterator[str]:

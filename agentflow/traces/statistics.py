@@ -22,7 +22,7 @@ def stats(
     chosen: Chosen,
     by: Annotated[
         Literal["policy", "dataset", "source", "stop", "tool", "none"],
-        typer.Option("--by", help="What trajectories are grouped by: the planner's version, …"),
+        typer.Option("--by", help="What to group trajectories by; policy is the planner's version."),
     ] = "policy",
     as_json: AsJson = False,
     config_file: ConfigFile = None,
