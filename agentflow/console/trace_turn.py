@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from agentflow.console.terminal import PlainConsole
-from agentflow.console.text import clean, one_line, seconds
+from agentflow.console.text import clean, one_line
 from agentflow.console.trace_header import when
 from graph.records import Usage
 from graph.trace import TracedCall
@@ -74,9 +74,9 @@ def _facts(call: TracedCall) -> Iterator[tuple[str, str]]:
     yield "sampling", "not recorded" if call.sampling is None else _pairs(call.sampling) or "nothing was asked for"
     yield "usage", _usage(call.usage)
     yield "finish reason", call.finish_reason or "not recorded"
-    spent = "not recorded" if call.seconds is None else seconds(call.seconds)
+    spent = "not recorded" if call.seconds is None else f"{call.seconds:g} s"
     first = call.first_token_seconds
-    yield "time", spent if first is None else f"{spent}, the first token after {seconds(first)}"
+    yield "time", spent if first is None else f"{spent}, the first token after {first:g} s"
     if call.memory_chars is not None:
         yield "memory", f"shortened to {call.memory_chars:,} characters of plain prose, so that the prompt fitted"
     matches = {
