@@ -50,18 +50,19 @@ def print_report(report: GateReport, *, written: Mapping[str, int] | None, as_js
 
 
 def _print_rows(console: PlainConsole, rows: Iterable[tuple[str, str, str]], width: int | None, style: str) -> None:
-    """Print label, number and text; below each other in columns on a terminal, a line each elsewhere."""
-    lines = [(label, number, one_line(text)) for label, number, text in rows]
+    """Print label, number and text: in columns on a terminal, with the text's later lines dim; a line each elsewhere."""
+    lines = [(label, number, [one_line(part) for part in text.split("\n")]) for label, number, text in rows]
     if width is None:
-        for label, number, text in lines:
-            print("\t".join((one_line(label), number, text)))
+        for label, number, parts in lines:
+            print("\t".join((label, number, " ".join(parts))))
         return
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style=style)
     table.add_column(no_wrap=True, justify="right", style=style)
     table.add_column(overflow="fold")
-    for label, number, text in lines:
-        table.add_row(Text(one_line(label)), Text(number), Text(text))
+    for label, number, parts in lines:
+        first, *others = parts
+        table.add_row(Text(label), Text(number), Text.assemble(first, *((f"\n{part}", "dim") for part in others)))
     console.print(table, width=width)
 
 
@@ -119,8 +120,8 @@ def _overlaps(report: GateReport) -> str:
 def _problem(problem: Problem) -> tuple[str, str, str]:
     alone = f" ({problem.alone:,} of them with no other problem)" if problem.alone else ""
     examples = ", ".join(example[:_EXAMPLE_CHARS].removesuffix(".") for example in problem.examples)
-    said = f"{_UNITS[problem.unit]} {problem.what}{alone}. {problem.todo} Examples: {examples}."
-    return problem.kind.value, f"{problem.count:,}", said
+    said = f"{_UNITS[problem.unit]} {problem.what}{alone}. {problem.todo}"
+    return problem.kind.value, f"{problem.count:,}", f"{said}\nExamples: {one_line(examples)}."
 
 
 def _last(report: GateReport, written: Mapping[str, int] | None) -> str:

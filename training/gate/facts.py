@@ -41,7 +41,7 @@ class Facts:
     settings: bytes
     """Digest of configuration and prompts."""
     plans: bytes
-    """Digest of question, group, and what the planner sampled."""
+    """Digest of what the planner sampled."""
     turns: int
     """Number of its planner calls."""
     tokens: int
@@ -76,7 +76,7 @@ def facts_of(
         temperatures=frozenset(found for call in calls if (found := _temperature(call)) is not None),
         policies=tuple(Counter(call.policy for call in calls).items()),
         settings=_digest(trajectory.config_hash, trajectory.prompts),
-        plans=_digest(trajectory.group, trajectory.question, [call.completion_ids or call.text for call in calls]),
+        plans=_digest([call.completion_ids or call.text for call in calls]),
         turns=len(calls),
         tokens=sum(len(call.completion_ids or ()) for call in calls),
         can_be_asked=not on_benchmark and _can_be_asked(trajectory, settings),

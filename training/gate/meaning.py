@@ -23,7 +23,7 @@ class Meaning:
     level: Level = "problem"
 
 
-_AGAIN = "Roll the question out again with `agentflow serve`, which records what training needs."
+_AGAIN = "Roll out again with a planner on `agentflow serve`, which returns what training needs."
 
 MEANINGS: Final = {
     Kind.UNREADABLE: Meaning("record", "are no trajectories", "Export them again; `--json` names where they stand."),
