@@ -50,7 +50,7 @@ def print_report(report: GateReport, *, written: Mapping[str, int] | None, as_js
 
 
 def _print_rows(console: PlainConsole, rows: Iterable[tuple[str, str, str]], width: int | None, style: str) -> None:
-    """Print label, number and text: in columns on a terminal, with the text's later lines dim; a line each elsewhere."""
+    """Print label, number and text: in columns on a terminal, the text's later lines dim; a line each elsewhere."""
     lines = [(label, number, [one_line(part) for part in text.split("\n")]) for label, number, text in rows]
     if width is None:
         for label, number, parts in lines:
