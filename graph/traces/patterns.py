@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 KEY: Final = "key"
@@ -25,12 +26,16 @@ class Pattern:
     """Returns how many characters of a candidate, from its beginning, are a match; 0 for none."""
     hint: re.Pattern[str] | None = None
     """Quicker than the expression, and found in whatever holds a match."""
+    shapes: tuple[bytes, ...] = ()
+    """Likewise: texts with 0 for every digit, A for every capital and a space for every hyphen."""
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where matches begin and end, in order; where the expression has a group `secret`, only that part."""
         if self.needs and not any(needed in text for needed in self.needs):
             return
         if self.hint and not self.hint.search(text):
+            return
+        if self.shapes and not any(shape in _shape(text) for shape in self.shapes):
             return
         at = 0
         while match := self.regex.search(text, at):
@@ -40,6 +45,14 @@ class Pattern:
                 yield match.span("secret")
             elif length:
                 yield match.start(), at
+
+
+_SHAPES = bytes.maketrans(b"123456789BCDEFGHIJKLMNOPQRSTUVWXYZ-", b"0" * 9 + b"A" * 25 + b" ")
+
+
+@lru_cache(maxsize=4)
+def _shape(text: str) -> bytes:
+    return text.encode("utf-8", "replace").translate(_SHAPES)
 
 
 def own_pattern(name: str, regex: str) -> Pattern:
@@ -62,8 +75,8 @@ def own_pattern(name: str, regex: str) -> Pattern:
 def begin(first: str, neighbours: str) -> str:
     r"""Return an expression for `first`, which begins a match, with none of `neighbours` before it.
 
-    The text may be JSON that a model wrote, with an escape such as `\n` before it. What stands before is looked at last,
-    as searching is quick for what begins with a character.
+    The text may be JSON that a model wrote, with an escape such as `\n` before it. What stands before comes last, as
+    searching is quick for what begins with a character.
     """
     return rf"{first}(?:(?<![\\{neighbours}]{first})|(?<=\\[nrtbf]{first}))"
 

@@ -91,11 +91,13 @@ PERSONAL: Final = (
             begin("[A-Z]", "A-Za-z0-9_") + r"[A-Z][0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9_])"
         ),
         length=_iban,
+        shapes=(b"AA00",),
     ),
     Pattern(
         "card",
         re.compile(begin("[2-6]", r"\w.+-") + rf"(?:{_GROUPS})(?![\w-]|\.[0-9])"),
         length=_card,
+        shapes=(b"0" * 14, b"0000 0000 0000", b"0000 000000 0000"),
     ),
     Pattern(
         "ip",

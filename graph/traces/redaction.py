@@ -87,13 +87,14 @@ class Redactor:
     def _changes(self, texts: Collection[str]) -> tuple[dict[str, str], set[str]]:
         """Return the texts that change, as they become, and the names of the patterns that matched."""
         together = self._together(texts)
-        if not any(_finds(pattern, together) for pattern in self._patterns):
+        likely = [pattern for pattern in self._patterns if _finds(pattern, together)]
+        if not likely:
             # A user's expression may look for the beginning of a text: only it is tried in each.
             texts = [text for text in texts if any(_finds(pattern, text) for pattern in self._own)]
         changes: dict[str, str] = {}
         names: set[str] = set()
         for text in texts:
-            new = self._replaced(text, names)
+            new = self._replaced(text, (*likely, *self._own), names)
             if new != text:
                 changes[text] = new
         return changes, names
@@ -104,24 +105,25 @@ class Redactor:
             return "\n".join(texts)
         return "\n".join({line for text in texts for line in text.split("\n")})
 
-    def _replaced(self, text: str, names: set[str]) -> str:
+    def _replaced(self, text: str, patterns: Iterable[Pattern], names: set[str]) -> str:
         """Replace until nothing is left: what goes may have kept its neighbour from being recognised."""
-        while True:
-            new = text
-            for pattern in (*self._patterns, *self._own):
-                new = self._without(pattern, new, names)
-            if new == text:
-                return text
-            text = new
+        while (new := self._once(text, patterns, names)) != text:
+            text, patterns = new, (*self._patterns, *self._own)
+        return text
 
-    def _without(self, pattern: Pattern, text: str, names: set[str]) -> str:
-        parts = self._marks.split(text) if "[" in text else [text]  # every second one is a replacement
-        for index in range(0, len(parts), 2):
-            spans = list(pattern.find(parts[index]))
-            if spans:
-                names.add(pattern.name)
-                parts[index] = _cut_out(parts[index], spans, f"[{pattern.name}]")
-        return "".join(parts)
+    def _once(self, text: str, patterns: Iterable[Pattern], names: set[str]) -> str:
+        pieces = self._marks.split(text) if "[" in text else [text]  # every second one is a replacement
+        for pattern in patterns:
+            left: list[str] = []
+            for index, piece in enumerate(pieces):
+                at = 0
+                for start, end in pattern.find(piece) if index % 2 == 0 else ():
+                    left += [piece[at:start], f"[{pattern.name}]"]
+                    at = end
+                    names.add(pattern.name)
+                left.append(piece[at:])
+            pieces = left
+        return "".join(pieces)
 
 
 def _known(config: "FlowConfig") -> tuple[Pattern, ...]:
@@ -131,14 +133,6 @@ def _known(config: "FlowConfig") -> tuple[Pattern, ...]:
 
 def _finds(pattern: Pattern, text: str) -> bool:
     return next(pattern.find(text), None) is not None
-
-
-def _cut_out(text: str, spans: Iterable[tuple[int, int]], mark: str) -> str:
-    pieces, at = [], 0
-    for start, end in spans:
-        pieces += [text[at:start], mark]
-        at = end
-    return "".join([*pieces, text[at:]])
 
 
 def _redacted(call: TracedCall, before: TracedCall, change: Callable[[str], str]) -> TracedCall:
