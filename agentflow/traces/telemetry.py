@@ -31,6 +31,9 @@ def send(
             show_default="traces.otlp_endpoint",
         ),
     ] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Replace mail addresses, telephone numbers and the like; keys always are.")
+    ] = False,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
 ) -> None:
@@ -44,7 +47,7 @@ def send(
     if is_disabled():
         raise ConfigError("Nothing is sent, as OTEL_SDK_DISABLED is true: unset it.")
     sender = Sender(address)
-    redactor = Redactor.of(config, personal=False, own={})
+    redactor = Redactor.of(config, personal=redact, own={})
     try:
         with DamageReport() as report, Counter("Sent", "trajectories") as count:
             asyncio.run(_send(trajectories(config, chosen, report), redactor, sender, count))

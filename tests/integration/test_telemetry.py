@@ -85,6 +85,16 @@ def test_feedback_goes_with_what_is_sent(workplace, server):
     assert json.loads(found["metadata"])["reward_source"] == "human"
 
 
+def test_what_tells_who_somebody_is_is_replaced_on_request(workplace, server):
+    workplace.call("ask", "Who reads ada@example.org?")
+    for options, question in (((), "Who reads ada@example.org?"), (("--redact",), "Who reads [email]?")):
+        with OtlpCollector() as collector:
+            workplace.call("traces", "send", "--endpoint", collector.url, *options)
+        [root] = collector.of_kind("AGENT")
+        assert values(root.attributes)["input.value"] == question
+        assert (b"ada@example.org" in collector.bodies[0]) == (not options)
+
+
 def test_a_collector_that_is_not_there_costs_a_run_one_sentence(workplace, server):
     with_setting(workplace, server, "http://127.0.0.1:9")
     asked = workplace.run("ask", "What?", "--json")
