@@ -85,11 +85,14 @@ def validate(
 async def _each(
     config: "FlowConfig", chosen: Chosen, verb: str, take: "Callable[[Trajectory], None]", on_damage: "OnDamage"
 ) -> None:
-    """Hand over each of the chosen trajectories."""
+    """Hand over each of the chosen trajectories without the keys that may stand in it: no file of ours has them."""
+    from graph.traces.redaction import Redactor
+
+    redactor = Redactor.of(config, personal=False, own={})
     number = 0
     with Counter(verb, "trajectories") as count:
         async for trajectory in trajectories(config, chosen, on_damage):
-            take(trajectory)
+            take(redactor.redact(trajectory))
             number += 1
             count(number)
 

@@ -91,6 +91,16 @@ def test_files_for_each_use_hold_what_was_counted_and_training_takes_them(place:
     assert (again_printed["exact"], again_printed["problems"]) == (3, []), "what was sorted out passes"
 
 
+def test_no_key_reaches_the_files_and_the_report_is_of_what_they_hold(place: Workplace) -> None:
+    key = "sk-proj-" + "Ab3dEf6hIj9kLm2nOp5q"
+    group = sound_group()
+    write(place, with_calls(group[0], text=f"Use {key}"), *group[1:], *sound_group("h"))
+    printed = report(place, "-f", "t.jsonl", "--out", "sorted")
+    assert (printed["exact"], found(printed)) == (3, {"redacted": 1, "no_ids": 1, "mixed_group": 1})
+    for file in (place.directory / "sorted").iterdir():
+        assert key not in file.read_text("utf-8")
+
+
 def test_nothing_to_train_on_is_status_1_and_writes_nothing(place: Workplace) -> None:
     write(place, sound("u", group=None, reward=None, reference=None), more='{"id": "half')
     printed = report(place, "-f", "t.jsonl", "--out", "sorted", status=1)
