@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from graph.trace import Trajectory
     from graph.traces.foreign.record import LeftOut
 
+_BATCH = 50
+"""Trajectories in one transaction: what is imported when the command is killed stays."""
 _STANDARD_INPUT = Path("/dev/stdin")
 
 
@@ -44,6 +46,7 @@ def import_traces(
     from graph.errors import ConfigError
     from graph.traces.foreign.reader import read_any
     from graph.traces.foreign.record import LeftOut
+    from graph.traces.redaction import Redactor
 
     config = settings(context, config_file, overrides).config
     paths = [_STANDARD_INPUT if str(path) == "-" else path for path in paths]
@@ -55,7 +58,7 @@ def import_traces(
     with DamageReport() as report:
         found = (trajectory for path in paths for trajectory in read_any(path, wanted, report, left_out))
         labelled = (_labelled(trajectory, tag or (), dataset) for trajectory in found)
-        imported, there = asyncio.run(_add(config, map(_hider(config), labelled)))
+        imported, there = asyncio.run(_add(config, map(Redactor.of_secrets(config).redact, labelled)))
     if as_json:
         counts = {"imported": imported, "already_there": there, "skipped": report.count}
         print(json.dumps({**counts, "left_out": dict(left_out)}))
@@ -71,16 +74,15 @@ async def _add(config: "FlowConfig", found: "Iterator[Trajectory]") -> tuple[int
     """Return how many were added, and how many were there. Without any, no database is made."""
     from graph.storage.database import open_database  # slow to load: `--help` needs none of it
 
-    first = next(found, None)
-    if first is None:
+    batch = list(islice(found, _BATCH))
+    if not batch:
         return 0, 0
     added = there = 0
     async with open_database(config.storage.url) as database:
-        for trajectory in chain([first], found):
-            if await database.traces.add(trajectory):
-                added += 1
-            else:
-                there += 1
+        while batch:
+            new = await database.traces.add_many(batch)
+            added, there = added + new, there + len(batch) - new
+            batch = list(islice(found, _BATCH))
     return added, there
 
 
@@ -89,16 +91,6 @@ def _labelled(trajectory: "Trajectory", tags: Sequence[str], dataset: str | None
     if dataset is not None:
         update["dataset"] = dataset
     return trajectory.model_copy(update=update)
-
-
-def _hider(config: "FlowConfig") -> "Callable[[Trajectory], Trajectory]":
-    """Return what takes the keys that this process holds out of a trajectory: no text brings them into the database."""
-    from graph.known_secrets import KnownSecrets
-    from graph.traces.patterns import KEY, Pattern
-    from graph.traces.redaction import Redactor
-
-    known = KnownSecrets.of(config)
-    return Redactor([Pattern(KEY, known.pattern, known.forms)] if known.pattern else []).redact
 
 
 def _tell(left_out: "LeftOut") -> None:

@@ -25,7 +25,13 @@ TOOL_KEY = "tvly-planted-tool-4712"
 SERVER_KEY = "planted-mcp-server-4713"
 PASSWORD = "planted-database-4714"
 SHAPED = "sk-proj-planted4715abcdefghij"
-KNOWN = {"planner": PLANNER_KEY, "tool": TOOL_KEY, "MCP server": SERVER_KEY, "database": PASSWORD}
+KNOWN = {
+    "planner": PLANNER_KEY,
+    "tool": TOOL_KEY,
+    "tool, cut": TOOL_KEY[:14],
+    "MCP server": SERVER_KEY,
+    "database": PASSWORD,
+}
 MCP_SERVER = '''
 import os
 
@@ -84,7 +90,7 @@ async def leak(text: str) -> tuple[str, dict[str, object]]:
     if text == "raise":
         raise RuntimeError(f"401 for {KEY}")
     if text == "long":  # what is kept of it ends within the key
-        return f"{KEY} {'.' * 176}{KEY}{'.' * 400}", {}
+        return f"{KEY} {'.' * 146}{KEY}{'.' * 400}", {}
     return f"your key is {KEY}; text={text}", {"headers": {KEY: [f"Bearer {KEY}"]}}
 
 
