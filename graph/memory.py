@@ -1,6 +1,7 @@
 """The memory as text: one pure function of the turns and a budget."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ _REMEMBERED = 1_000
 _rendered: "dict[tuple[int, int, int], tuple[Turn, _Part]]" = {}
 """Texts by identity of the turn, which the value keeps alive, so that no other turn can have its identity."""
 _NOTE = " … [{} characters left out] … "
+CUT = re.compile(re.escape(_NOTE).replace(re.escape("{}"), "[0-9]+"))
+"""Finds where a text was cut."""
 
 
 def cut(text: str, limit: int) -> str:

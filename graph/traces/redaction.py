@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graph.errors import ConfigError
 from graph.known_secrets import KnownSecrets
+from graph.memory import CUT
 from graph.prompt import Message, hash_messages
 from graph.texts import collect_texts, map_texts
 from graph.trace import TracedCall, Trajectory
@@ -30,6 +31,10 @@ _KEPT: Final = frozenset(
 """Fields that hold ids, hashes, names of ours or numbers. Messages are seen to one by one."""
 
 
+_LEAST_REST: Final = 4
+"""Characters of a match that are told from other text."""
+
+
 class Redactor:
     """Redacts one trajectory after the other; keeps nothing of them."""
 
@@ -37,8 +42,9 @@ class Redactor:
         """`own` are a user's, which may match anything; they come after the others."""
         self._patterns = tuple(patterns)
         self._own = tuple(own)
+        self._all = (*self._patterns, *self._own)
         self._across_lines = any("\n" in needed for pattern in patterns for needed in pattern.needs)
-        names = {pattern.name for pattern in (*self._patterns, *self._own)}
+        names = {pattern.name for pattern in self._all}
         self._marks = re.compile(rf"(\[(?:{'|'.join(sorted(map(re.escape, names))) or '(?!)'})\])")
 
     @classmethod
@@ -88,16 +94,15 @@ class Redactor:
         """Return the texts that change, as they become, and the names of the patterns that matched."""
         together = self._together(texts)
         likely = [pattern for pattern in self._patterns if _finds(pattern, together)]
-        if not likely:
-            # A user's expression may look for the beginning of a text: only it is tried in each.
-            texts = [text for text in texts if any(_finds(pattern, text) for pattern in self._own)]
-        changes: dict[str, str] = {}
-        names: set[str] = set()
-        for text in texts:
-            new = self._replaced(text, (*likely, *self._own), names)
-            if new != text:
-                changes[text] = new
-        return changes, names
+        # A user's expression may look for the beginning of a text: it is tried in each.
+        if not likely and not any(_finds(pattern, text) for text in texts for pattern in self._own):
+            return {}, set()
+        found: dict[str, str] = {}
+        changes = {text: self._replaced(text, (*likely, *self._own), found) for text in texts}
+        for text, new in changes.items():
+            shorter = _without_rests(new, found)
+            changes[text] = new if shorter == new else self._replaced(shorter, self._all, found)
+        return {text: new for text, new in changes.items() if new != text}, set(found.values())
 
     def _together(self, texts: Iterable[str]) -> str:
         """Return one text in which the patterns find something if they do in any: prompts have most lines in common."""
@@ -105,13 +110,14 @@ class Redactor:
             return "\n".join(texts)
         return "\n".join({line for text in texts for line in text.split("\n")})
 
-    def _replaced(self, text: str, patterns: Iterable[Pattern], names: set[str]) -> str:
+    def _replaced(self, text: str, patterns: Iterable[Pattern], found: dict[str, str]) -> str:
         """Replace until nothing is left: what goes may have kept its neighbour from being recognised."""
-        while (new := self._once(text, patterns, names)) != text:
-            text, patterns = new, (*self._patterns, *self._own)
+        while (new := self._once(text, patterns, found)) != text:
+            text, patterns = new, self._all
         return text
 
-    def _once(self, text: str, patterns: Iterable[Pattern], names: set[str]) -> str:
+    def _once(self, text: str, patterns: Iterable[Pattern], found: dict[str, str]) -> str:
+        """Replace what each pattern finds, and note that in `found`, with the pattern's name."""
         pieces = self._marks.split(text) if "[" in text else [text]  # every second one is a replacement
         for pattern in patterns:
             left: list[str] = []
@@ -120,10 +126,27 @@ class Redactor:
                 for start, end in pattern.find(piece) if index % 2 == 0 else ():
                     left += [piece[at:start], f"[{pattern.name}]"]
                     at = end
-                    names.add(pattern.name)
+                    found[piece[start:end]] = pattern.name
                 left.append(piece[at:])
             pieces = left
         return "".join(pieces)
+
+
+def _without_rests(text: str, found: Mapping[str, str]) -> str:
+    """Replace what was left of a match where a text was cut, as long results are in prompts."""
+    pieces = CUT.split(text) if found and "…" in text else [text]
+    if len(pieces) == 1:
+        return text
+    for index, piece in enumerate(pieces):
+        for value, name in found.items():
+            sizes = range(len(value) - 1, _LEAST_REST - 1, -1)
+            if index < len(pieces) - 1 and (size := next((n for n in sizes if piece.endswith(value[:n])), 0)):
+                piece = f"{piece[:-size]}[{name}]"
+            if index and (size := next((n for n in sizes if piece.startswith(value[-n:])), 0)):
+                piece = f"[{name}]{piece[size:]}"
+        pieces[index] = piece
+    notes = [*CUT.findall(text), ""]
+    return "".join(part for pair in zip(pieces, notes, strict=True) for part in pair)
 
 
 def _known(config: "FlowConfig") -> tuple[Pattern, ...]:

@@ -12,6 +12,7 @@ from graph.config import FlowConfig, load_config
 from graph.errors import ConfigError
 from graph.feedback import Feedback
 from graph.known_secrets import KnownSecrets
+from graph.memory import cut
 from graph.prompt import hash_messages
 from graph.records import Command, Exchange, Fault, Observation, Plan, QueryAnalysis, StopReason, Turn, Verdict
 from graph.trace import Trajectory
@@ -191,6 +192,24 @@ def test_two_keys_of_a_table_that_become_equal_are_both_kept():
     )
     after = PERSONAL.redact(Trajectory(id="t", question="q", turns=(Turn(observations=(found,)),)))
     assert after.turns[0].observations[0].artifact == {"[email]": 1, "[email] (2)": 2, "[email] (3)": 3}
+
+
+def test_what_is_left_of_a_match_that_was_cut_goes_too():
+    result = f"{'x' * 30} {PLANTED} {'y' * 40} {PLANTED} {'z' * 60}"
+    for limit in range(70, len(result)):
+        shorter = cut(result, limit)
+        messages = ({"role": "user", "content": f"Result: {shorter}"},)
+        turn = Turn(observations=(Observation(tool="t", arguments={}, status="ok", content=result),))
+        before = Trajectory(
+            id="t", question="q", turns=(turn,), calls=(make_call("planner", 0, messages=messages, prompt_ids=[1]),)
+        )
+        after = PERSONAL.redact(before)
+        shown = after.calls[0].messages[0]["content"]
+        rests = [PLANTED[:n] for n in range(4, len(PLANTED))] + [PLANTED[-n:] for n in range(4, len(PLANTED))]
+        assert not [rest for rest in rests if rest in shown], shown
+        assert shown.count("characters left out") == 1
+        assert (after.calls[0].prompt_ids is None) == (shown != messages[0]["content"])
+        assert PERSONAL.redact(after) is after
 
 
 def test_known_secrets_go_whatever_they_look_like(monkeypatch):
