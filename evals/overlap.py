@@ -129,7 +129,9 @@ class BenchmarkQuestions:
         return not (left and right)
 
     def _has_spelling(self, word: str, others: Iterable[str]) -> bool:
-        return any(self._fuzz.ratio(word, other) >= _SPELLING for other in others)
+        """Whether one of the others is a form of the word, or the same letters in disorder."""
+        letters = sorted(word)
+        return any(self._fuzz.ratio(word, other) >= _SPELLING or sorted(other) == letters for other in others)
 
 
 def question_words(question: str) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ def _most_usual(everything: Iterable[Facts], kinds: Mapping[str, set[Kind]]) -> 
     """Return the temperature of most trajectories that are in order otherwise; the lower one of two that are."""
     counts: Counter[float] = Counter()
     for facts in everything:
-        if kinds[facts.id].isdisjoint(PROBLEMS):
+        if len(facts.temperatures) == 1 and kinds[facts.id].isdisjoint(PROBLEMS):
             counts.update(facts.temperatures)
     return min(counts, key=lambda temperature: (-counts[temperature], temperature), default=None)
 

@@ -43,6 +43,7 @@ def known() -> BenchmarkQuestions:
         ("Who was the president of the United states in the year Citibank was founded", "trivia", "near"),
         ("Who was presidnet of the United States in the year that Citibank was founded?", "trivia", "near"),
         (GAME.replace("1, 1, 1, 8", "8, 1, 1, 1"), "maths", "near"),
+        (CITIBANK.replace("year", "yaer").replace("Who", "Woh"), "trivia", "near"),
         ("What is 387 times 246", "maths", "same"),
     ],
 )  # fmt: skip

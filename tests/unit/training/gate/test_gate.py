@@ -251,6 +251,11 @@ def test_the_model_as_it_is_counts_as_version_0(wanted: str | None, names: list[
     assert told == (sorting.report.policy is None) == (names == [None, None])
 
 
+def test_a_server_without_ids_is_not_blamed_for_knowing_no_policies() -> None:
+    plain = with_calls(sound("p", group=None), prompt_ids=None, completion_ids=None, logprobs=None, policy=None)
+    assert Kind.UNKNOWN_POLICY not in kinds(sort([*sound_group(), plain]).report)
+
+
 def test_the_temperature_of_most_usable_trajectories_is_trained_at_unless_another_is_asked_for() -> None:
     hot = [with_temperature(found, 1.0) for group in "ab" for found in sound_group(group)]
     warm = sound_group("c")
@@ -262,6 +267,12 @@ def test_the_temperature_of_most_usable_trajectories_is_trained_at_unless_anothe
     assert exact(sorting) == [found.id for found in hot]
     assert exact(sort([*warm, *hot], temperature=0.7)) == [found.id for found in warm]
     assert exact(sort([*warm, *hot], temperature=0.8)) == []
+
+
+def test_two_temperatures_in_one_trajectory_are_named_even_where_nothing_says_which_is_trained_at() -> None:
+    sorting = sort([sampled(found, temperature=0.5) for found in sound_group(rewards=[1.0, 0.0])])
+    assert sorting.report.temperature is None
+    assert kinds(sorting.report) == {Kind.OTHER_TEMPERATURE: 2}
 
 
 def with_temperature(found: Trajectory, temperature: float) -> Trajectory:
@@ -286,6 +297,13 @@ def test_lost_members_are_told_and_leave_the_baseline() -> None:
     assert kinds(sorting.report) == {Kind.UNSCORED: 1, Kind.FAILED: 1, Kind.LOST_MEMBERS: 1}
     assert exact(sorting) == ["g0", "g1"]
     assert sorting.uses["g2"] == sorting.uses["g3"] == {Use.QUESTION}
+    fork = sound("f", reward=None, parent="g0", parent_turns=1)
+    assert kinds(sort([*group[:2], fork]).report) == {Kind.UNSCORED: 1, Kind.FORK: 1}, "it was never a member"
+
+
+def test_members_without_turns_did_not_plan_the_same() -> None:
+    group = [*sound_group(), *(sound(name, turns=0) for name in "ab")]
+    assert kinds(sort(group).report) == {Kind.NO_TURNS: 2}
 
 
 @pytest.mark.parametrize(
