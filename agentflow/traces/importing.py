@@ -87,7 +87,8 @@ async def _add(config: "FlowConfig", found: "Iterator[Trajectory]") -> tuple[int
 
 
 def _labelled(trajectory: "Trajectory", tags: Sequence[str], dataset: str | None) -> "Trajectory":
-    update: dict[str, object] = {"tags": tuple(dict.fromkeys((*trajectory.tags, *tags)))}
+    new = [tag for tag in dict.fromkeys(tags) if tag not in trajectory.tags]
+    update: dict[str, object] = {"tags": (*trajectory.tags, *new)}
     if dataset is not None:
         update["dataset"] = dataset
     return trajectory.model_copy(update=update)
