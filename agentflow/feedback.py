@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from agentflow.console.terminal import PlainConsole
-from agentflow.console.text import clean
+from agentflow.console.text import clean, moment
 from agentflow.options import AsJson, ConfigFile, Overrides, RunId, settings
 from agentflow.storage import find_run, open_existing
 
@@ -69,7 +68,7 @@ def _print(row: "RunRow", remarks: "list[Feedback]") -> None:
         console.print(f"Nothing was said of the run {row.id}.", soft_wrap=True)
         return
     for remark in remarks:
-        when = datetime.fromtimestamp(remark.at).astimezone().strftime("%Y-%m-%d %H:%M")
+        when = moment(remark.at)
         said = [remark.author, remark.verdict, remark.answer and f"right answer: {remark.answer}", remark.note]
         console.print(f"{when}  " + clean(" · ".join(part for part in said if part)), soft_wrap=True)
     if row.reward is None and row.stop in {"FAILED", "CANCELLED"}:

@@ -144,7 +144,8 @@ def _labelled(text: str, fields: Sequence[str]) -> dict[str, str]:
     if not names:
         return {}
     spellings = "|".join(sorted((r"[\s_-]*".join(name) for name in names), key=len, reverse=True))
-    bullet = r"^[#>\-\s\d.]*(?:\*[ \t]+)?"
+    # Possessive, and within its line: models that fail write thousands of blanks and line ends.
+    bullet = r"^[#>\-\d. \t]*+(?:\*[ \t]+)?"
     # Emphasis is part of the label only where it is closed around it: a value may begin with asterisks of its own.
     inline = rf"{bullet}(?P<mark>\*{{0,3}}|_{{0,2}})(?P<inline>{spellings})(?:(?P=mark)\s*:|\s*:(?P=mark))[ \t]*"
     heading = rf"^#{{1,6}}[ \t]*(?P<strong>\*{{0,3}})(?P<heading>{spellings})(?P=strong)[ \t]*$"

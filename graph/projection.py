@@ -57,7 +57,7 @@ def project(run: str, state: FlowState, *, stop: StopReason | None = None, error
 def spent_seconds(state: FlowState) -> float:
     """Return the seconds spent in model calls and, turn by turn, in the slowest tool call."""
     models = sum(call.seconds for call in state.get("calls", []) if call.role != "generate")
-    tools = sum(max((result.seconds for result in turn.observations), default=0.0) for turn in state.get("turns", []))
+    tools = sum(max((r.seconds or 0.0 for r in turn.observations), default=0.0) for turn in state.get("turns", []))
     return models + tools
 
 

@@ -85,7 +85,8 @@ class Observation(Record):
     """Text for the model: the result, or what went wrong and what to do."""
     artifact: dict[str, Any] | None = None
     """Extras for the user (figures, exit status, addresses); never shown to the model."""
-    seconds: float = 0.0
+    seconds: float | None = None
+    """None for a call that nobody timed: one that was refused, or is from a file of another program."""
     cached: bool = False
     """Taken from the result cache."""
     repeated: bool = False

@@ -202,3 +202,16 @@ async def test_a_database_of_version_1_is_brought_up_to_date(url, make_version_1
         await database.traces.say("c", new_feedback(verdict="good"))
         await database.traces.add(make("new", conversation="x" * 300, parent="y" * 200))
         assert await database.traces.count(Selection(scored=True)) == 1
+
+
+async def test_many_are_added_at_once_and_those_there_already_left(url):
+    first, second = realistic(1).model_copy(update={"id": "a"}), make("b", tags=("x", "x"))
+    async with open_database(url) as database:
+        assert await database.traces.add_many([first, second, second]) == 2
+        assert await database.traces.add_many([second.model_copy(update={"question": "?"}), make("c")]) == 1
+        assert {found.id: found async for found in database.traces.stream(Selection())} == {
+            "a": first, "b": second, "c": make("c")
+        }  # fmt: skip
+        assert (await database.traces.facets(["b"]))["b"]["tag"] == ["x"]
+        added = await asyncio.gather(*(database.traces.add_many([make(f"d{n}") for n in range(9)]) for _ in range(5)))
+        assert sum(added) == 9

@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Collection, Sequence
-from datetime import datetime
 
 from rich.table import Table
 from rich.text import Text
 
 from agentflow.console.row import Row
 from agentflow.console.terminal import PlainConsole
-from agentflow.console.text import one_line
+from agentflow.console.text import moment, one_line
 from graph.policies.policy import Policy
 
 _COLUMNS = ("policy", "kind", "state", "created", "base model", "notes")
@@ -51,7 +50,7 @@ def print_policy(policy: Policy, *, promoted: str | None, loaded: Collection[str
         "parent": policy.parent or "",
         "run": policy.training_run or "",
         "config": policy.config_hash or "",
-        "created": _when(policy),
+        "created": moment(policy.created),
         "metrics": "\n".join(f"{name} {value:g}" for name, value in policy.metrics.items()),
         "notes": policy.notes,
         "directory": directory,
@@ -76,13 +75,10 @@ def as_object(policy: Policy, *, promoted: str | None, loaded: Collection[str] |
 
 def _cells(policy: Policy, promoted: str | None, loaded: Collection[str] | None) -> list[str]:
     state = _state(policy, promoted, loaded)
-    return [policy.full_name, policy.kind, state, _when(policy), one_line(policy.base_model), one_line(policy.notes)]
+    told = one_line(policy.base_model), one_line(policy.notes)
+    return [policy.full_name, policy.kind, state, moment(policy.created), *told]
 
 
 def _state(policy: Policy, promoted: str | None, loaded: Collection[str] | None) -> str:
     marks = {"promoted": policy.full_name == promoted, "loaded": loaded is not None and policy.full_name in loaded}
     return ", ".join(mark for mark, holds in marks.items() if holds)
-
-
-def _when(policy: Policy) -> str:
-    return datetime.fromtimestamp(policy.created).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -3,13 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 
 from rich.table import Table
 from rich.text import Text
 
 from agentflow.console.terminal import PlainConsole
-from agentflow.console.text import one_line, short_id
+from agentflow.console.text import moment, one_line, short_id
 from graph.storage.runs import RunRow
 
 _COLUMNS = ("id", "when", "status", "stop", "turns", "question", "answer")
@@ -50,7 +49,7 @@ def print_runs(rows: Sequence[RunRow], *, as_json: bool) -> None:
 
 
 def _cells(row: RunRow) -> list[str]:
-    when = datetime.fromtimestamp(row.created).astimezone().strftime("%Y-%m-%d %H:%M")
+    when = moment(row.created)
     turns = "" if row.turns is None else str(row.turns)
     shown = one_line(row.question[:_QUESTION_CHARS]), one_line((row.answer or row.error or "")[:_QUESTION_CHARS])
     return [short_id(row.id), when, status_of(row), row.stop or "", turns, *shown]

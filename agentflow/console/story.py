@@ -152,7 +152,7 @@ class Story:
         label = {"ok": "result", "error": "error", "timeout": "timeout"}[data["status"]]
         if self._several:
             label = f"{label} {data['index'] + 1}"
-        notes = [seconds(data["seconds"])]
+        notes = [] if data["seconds"] is None else [seconds(data["seconds"])]
         notes += [said for name, said in (("cached", "from the cache"), ("repeated", "run again")) if data[name]]
         text = clean(data["content"])
         if not self._verbose:

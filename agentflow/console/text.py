@@ -1,6 +1,7 @@
 """Text from models, tools and files, made fit for a terminal: it can show nothing but itself."""
 
 import re
+from datetime import datetime
 
 _SEQUENCE = re.compile(
     r"""
@@ -53,3 +54,13 @@ def short_id(run: str) -> str:
 def seconds(value: float) -> str:
     """Return a duration as people write it."""
     return f"{value:.1f} s" if value < 100 else f"{int(value) // 60} min {int(value) % 60} s"
+
+
+def moment(at: float | None, *, to_seconds: bool = False) -> str:
+    """Return a Unix time as people here write it; empty where it is unknown."""
+    if at is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S" if to_seconds else "%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):  # files can hold any number
+        return f"{at:g} s after 1970"

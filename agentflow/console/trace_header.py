@@ -1,13 +1,12 @@
 """What a trajectory is, before what happened in it."""
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from rich.table import Table
 from rich.text import Text
 
 from agentflow.console.terminal import PlainConsole
-from agentflow.console.text import clean, one_line
+from agentflow.console.text import clean, moment, one_line
 from graph.feedback import Feedback
 from graph.trace import Trajectory
 
@@ -31,19 +30,9 @@ def print_header(console: PlainConsole, trajectory: Trajectory, *, verbose: bool
     console.print(grid, width=min(console.width, _MAX_WIDTH))
 
 
-def when(at: float | None) -> str:
-    """Return a time as people write it; empty where it is unknown."""
-    if at is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):  # files can hold any number
-        return f"{at:g} s after 1970"
-
-
 def _rows(trajectory: Trajectory, verbose: bool) -> Iterator[tuple[str, str | None]]:
     yield "trajectory", trajectory.id
-    yield "when", when(trajectory.created)
+    yield "when", moment(trajectory.created, to_seconds=True)
     yield "source", trajectory.source
     yield "conversation", trajectory.conversation
     yield "fork of", _parent(trajectory)
@@ -72,4 +61,5 @@ def _parent(trajectory: Trajectory) -> str | None:
 def _remark(remark: Feedback) -> str:
     right = None if remark.answer is None else f"right answer: {one_line(remark.answer)}"
     note = None if remark.note is None else one_line(remark.note)
-    return " · ".join(part for part in (when(remark.at), remark.author, remark.verdict, right, note) if part)
+    told = moment(remark.at, to_seconds=True), remark.author, remark.verdict, right, note
+    return " · ".join(part for part in told if part)

@@ -3,14 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Self
 
 from rich.table import Table
 from rich.text import Text
 
 from agentflow.console.terminal import PlainConsole
-from agentflow.console.text import one_line, short_id
+from agentflow.console.text import moment, one_line, short_id
 from graph.storage.runs import RunRow
 from graph.trace import Trajectory
 
@@ -79,7 +78,7 @@ def print_traces(rows: Sequence[TraceRow], *, as_json: bool) -> None:
 
 
 def _cells(row: TraceRow) -> list[str]:
-    when = "" if row.created is None else datetime.fromtimestamp(row.created).astimezone().strftime("%Y-%m-%d %H:%M")
+    when = moment(row.created)
     named = [row.source, row.dataset, " + ".join(row.policies), row.stop]
     numbers = ["" if value is None else f"{value:g}" for value in (row.turns, row.reward)]
     said = [row.question, row.answer if row.answer is not None else row.error]

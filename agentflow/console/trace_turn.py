@@ -6,8 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from agentflow.console.terminal import PlainConsole
-from agentflow.console.text import clean, one_line
-from agentflow.console.trace_header import when
+from agentflow.console.text import clean, moment, one_line
 from graph.records import Usage
 from graph.trace import TracedCall
 from graph.traces.place import messages_match
@@ -25,7 +24,8 @@ def print_raw(console: PlainConsole, calls: Sequence[TracedCall]) -> None:
 
 def _print_call(console: PlainConsole, call: TracedCall) -> None:
     where = f"turn {call.turn + 1}" if call.turn >= 0 else None
-    told = [call.role, where, call.model, call.policy if call.policy != call.model else None, when(call.at)]
+    policy = call.policy if call.policy != call.model else None
+    told = [call.role, where, call.model, policy, moment(call.at, to_seconds=True)]
     console.print(Text(" · ".join(one_line(part) for part in told if part), style="bold"), soft_wrap=True)
     for message in call.messages or ():
         _section(console, message["role"], message["content"])

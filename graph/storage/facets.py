@@ -19,9 +19,14 @@ _PAGE = 50
 async def note_facets(connection: AsyncConnection, run: str, facets: Mapping[Kind, Iterable[str]]) -> None:
     """Replace a run's facets of the kinds given."""
     await connection.execute(delete(FACETS).where(FACETS.c.run == run, FACETS.c.kind.in_(facets)))
-    rows = {(kind, key_of(value)) for kind, values in facets.items() for value in values}
-    if rows:
-        await connection.execute(insert(FACETS), [{"run": run, "kind": kind, "value": value} for kind, value in rows])
+    if rows := facet_rows(run, facets):
+        await connection.execute(insert(FACETS), rows)
+
+
+def facet_rows(run: str, facets: Mapping[Kind, Iterable[str]]) -> list[dict[str, str | None]]:
+    """Return the rows of a run's facets, each once."""
+    pairs = dict.fromkeys((kind, key_of(value)) for kind, values in facets.items() for value in values)
+    return [{"run": run, "kind": kind, "value": value} for kind, value in pairs]
 
 
 async def read_feedback(connection: AsyncConnection, runs: Sequence[str]) -> dict[str, list[Feedback]]:

@@ -1,29 +1,24 @@
 """The trajectories in the `runs` table: chosen, streamed, added, and what people said of them."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, delete, desc, exists, func, insert, or_, select
-from sqlalchemy.exc import IntegrityError
 
-from graph.errors import StorageError
 from graph.feedback import Feedback, with_feedback
 from graph.plain import plain_text
-from graph.records import StopReason
-from graph.state import Request
-from graph.storage.facets import Kind, note_facets, note_reward, read_feedback
-from graph.storage.packing import pack, unpack
+from graph.storage.facets import Kind, facet_rows, note_reward, read_feedback
+from graph.storage.new_row import insert_new, new_row
+from graph.storage.packing import unpack
 from graph.storage.run_table import FACETS, FEEDBACK, RUNS, key_of
-from graph.storage.runs import ROW, RunRow, Status
+from graph.storage.runs import ROW, RunRow
 from graph.storage.tables import Tables
 from graph.trace import Trajectory
 from graph.traces.selection import Selection
 
 _PAGE = 32
 """Trajectories that are in memory at once."""
-_STATUSES: dict[StopReason | None, Status] = {StopReason.FAILED: "failed", StopReason.CANCELLED: "cancelled"}
 
 
 class TraceStore:
@@ -84,45 +79,22 @@ class TraceStore:
 
     async def add(self, trajectory: Trajectory) -> bool:
         """Add a trajectory from elsewhere, with its feedback; False where a run of its id is there already."""
-        now = time.time()
-        bare = trajectory.model_copy(update={"feedback": ()})
-        row = {
-            "id": trajectory.id,
-            "question": plain_text(trajectory.question),
-            "request": _request(trajectory).model_dump_json(),
-            "conversation": key_of(trajectory.conversation),
-            "parent": key_of(trajectory.parent),
-            "source": trajectory.source,
-            "dataset": key_of(trajectory.dataset),
-            "group": key_of(trajectory.group),
-            "tags": [plain_text(tag) for tag in trajectory.tags],
-            "status": _STATUSES.get(trajectory.stop, "finished"),
-            "stop": trajectory.stop,
-            "answer": None if trajectory.answer is None else plain_text(trajectory.answer),
-            "turns": len(trajectory.turns),
-            "seconds": trajectory.seconds,
-            "error": None if trajectory.error is None else plain_text(trajectory.error),
-            "created": now if trajectory.created is None else trajectory.created,
-            "updated": now,
-            "trajectory": await asyncio.to_thread(pack, bare),
-        }
-        facets: dict[Kind, Sequence[str]] = {
-            "tag": trajectory.tags,
-            "tool": trajectory.used_tools,
-            "policy": trajectory.policies,
-        }
-        try:
-            async with self._tables.writing() as connection:
-                await connection.execute(insert(RUNS).values(row))
-                await note_facets(connection, trajectory.id, facets)
-                for remark in trajectory.feedback:
-                    await connection.execute(insert(FEEDBACK).values(_said(trajectory.id, remark)))
-                await note_reward(connection, bare)
-        except StorageError as error:
-            if isinstance(error.__cause__, IntegrityError):
-                return False
-            raise
-        return True
+        return await self.add_many([trajectory]) == 1
+
+    async def add_many(self, trajectories: Sequence[Trajectory]) -> int:
+        """Add trajectories from elsewhere in one transaction, and return how many were not there already."""
+        rows = await asyncio.to_thread(lambda: [new_row(found) for found in trajectories])
+        added: list[Trajectory] = []
+        async with self._tables.writing() as connection:
+            for found, row in zip(trajectories, rows, strict=True):
+                if (await connection.execute(insert_new(connection, row))).rowcount:
+                    added.append(found)
+            facets = [facet for found in added for facet in facet_rows(found.id, _facets(found))]
+            remarks = [_said(found.id, remark) for found in added for remark in found.feedback]
+            for table, new in ((FACETS, facets), (FEEDBACK, remarks)):
+                if new:
+                    await connection.execute(insert(table), new)
+        return len(added)
 
     async def feedback(self, run: str) -> list[Feedback]:
         """Return what was said of a run, oldest first."""
@@ -190,6 +162,5 @@ def _said(run: str, remark: Feedback) -> dict[str, Any]:
     return {"run": run, **said}
 
 
-def _request(trajectory: Trajectory) -> Request:
-    fields = trajectory.model_dump(include=set(Request.model_fields))
-    return Request.model_validate(fields | {"created": trajectory.created or 0.0})
+def _facets(found: Trajectory) -> dict[Kind, Sequence[str]]:
+    return {"tag": found.tags, "tool": found.used_tools, "policy": found.policies}

@@ -287,3 +287,10 @@ def test_a_plan_needs_a_sub_goal_and_an_offered_tool():
         read_plan('{"sub_goal": " ", "tool": "python"}', ["python"])
     with pytest.raises(FormatError, match="sub_goal"):
         read_plan('{"tool": "python"}', ["python"])
+
+
+@pytest.mark.parametrize("filler", ["\n", " \n", "- ", "1. ", "> \n", "#", "* ", "**", "_", "tool", "sub ", "sub\n"])
+def test_long_output_without_meaning_is_read_in_one_pass(filler):
+    """What a model writes that has lost its way: quadratic patterns took minutes for it."""
+    with pytest.raises(FormatError):
+        parse(filler * (200_000 // len(filler)), Plan)

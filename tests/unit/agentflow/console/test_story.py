@@ -45,8 +45,8 @@ def test_calls_side_by_side_are_numbered():
         "call 2    t",
         "          x = 1",
         "          print(x)",
-        "result 2  c  (0.0 s)",
-        "result 1  c  (0.0 s)",
+        "result 2  c",
+        "result 1  c",
     ]
 
 
@@ -65,8 +65,8 @@ def test_what_went_wrong_is_told_apart():
         verbose=True,
     )
     assert output.splitlines() == [
-        "error     no such file  (0.0 s)",
-        "timeout   stopped after 2 s  (0.0 s · run again)",
+        "error     no such file",
+        "timeout   stopped after 2 s  (run again)",
         "",
         "Turn 1",
         "fault     the planner's output could not be used: There was no plan.",
