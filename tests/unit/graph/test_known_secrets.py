@@ -1,19 +1,27 @@
 """Which values are secrets, and how they go from text."""
 
 import json
+import os
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 from urllib.parse import quote
 
+import ormsgpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from langchain_core.tools import StructuredTool
 
 from graph.config import FlowConfig
 from graph.deadline import Deadline
 from graph.known_secrets import NO_SECRETS, KnownSecrets
 from graph.models.factory import open_models
 from graph.records import Observation
-from tests.fakes import ScriptedServer
+from graph.tools.card import ToolCard
+from tests.fakes import ScriptedServer, command, plan
 from tests.flows import COUNTING, Events, open_flow, scripts
 
 SECRET = "hunter2-hunter2"
@@ -199,3 +207,64 @@ async def test_a_question_is_asked_without_the_key_in_it(monkeypatch, tmp_path):
         assert SECRET not in json.dumps(server.requests)
     assert (done.question, done.reference, done.tags) == ("Is [key] safe?", ("[key]",), ("[key]",))
     assert SECRET not in json.dumps([event.as_json() for event in events])
+
+
+async def test_a_result_that_was_kept_before_the_key_was_known(monkeypatch, tmp_path):
+    """The cache of results outlives the environment in which it was filled."""
+    monkeypatch.setenv("AGENTFLOW_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("OTHER_VARIABLE", SECRET)
+    tables = {"tools": {"custom": [f"{__name__}:tell"], "cache": True}}
+    replies = scripts(planner=[plan("tell")], executor=[command({})])
+    told = []
+    for key in ("", SECRET):
+        monkeypatch.setenv("TAVILY_API_KEY", key)
+        with ScriptedServer(replies) as server:
+            async with open_flow(server, **tables) as runner:
+                done = await runner.ask("Tell?")
+        told.append(done.turns[0].observations[0])
+    assert [(found.content, found.artifact, found.cached) for found in told] == [
+        (f"It is {SECRET}.", {SECRET: [SECRET]}, False),
+        ("It is [key].", {"[key]": ["[key]"]}, True),
+    ]
+
+
+def tell() -> StructuredTool:
+    async def run() -> tuple[str, dict[str, Any]]:
+        return f"It is {os.environ['OTHER_VARIABLE']}.", {os.environ["OTHER_VARIABLE"]: [os.environ["OTHER_VARIABLE"]]}
+
+    card = ToolCard(limits="-", best_practice="-")
+    return StructuredTool.from_function(
+        coroutine=run,
+        name="tell",
+        description="Tells.",
+        response_format="content_and_artifact",
+        metadata={"card": card},
+    )
+
+
+class BrokenModel:
+    """A model whose client fails as nobody foresaw."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    async def complete(self, *arguments: Any, **options: Any) -> Any:
+        raise RuntimeError(f"unforeseen: {SECRET}")
+
+
+async def test_an_error_that_nobody_foresaw_is_stored_without_the_key(monkeypatch, tmp_path):
+    """What a node raises ends up in the run's row, and LangGraph writes it beside the checkpoint."""
+    monkeypatch.setenv("TAVILY_API_KEY", SECRET)
+    file = tmp_path / "runs.db"
+    with ScriptedServer(scripts()) as server:
+        async with open_flow(server, str(file)) as runner:
+            broken = replace(runner, models={**runner.models, "planner": BrokenModel(runner.models["planner"])})
+            done = await broken.ask("Tell?")
+    assert done.error == "RuntimeError: unforeseen: [key]"
+    with closing(sqlite3.connect(file)) as connection:
+        written = [kind for (kind,) in connection.execute("SELECT value FROM writes WHERE channel = '__error__'")]
+    assert written == [ormsgpack.packb("RuntimeError")]
+    assert not [path for path in tmp_path.iterdir() if SECRET.encode() in path.read_bytes()]
