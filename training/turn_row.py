@@ -43,8 +43,8 @@ def _row(trajectory: Trajectory, position: int, call: TracedCall) -> TurnRow:
         raise TraceError(f"{name} does not say how it was sampled: record it with AgentFlow.")
     if call.sampling.get("constrained"):
         raise TraceError(f'{name} was sampled under a schema: record it with models.planner.structured = "off".')
-    temperature = float(call.sampling.get("temperature") or 0.0)
-    if temperature == 0.0:
+    temperature = call.sampling.get("temperature")
+    if not isinstance(temperature, int | float) or temperature <= 0:
         raise TraceError(f"{name} was not sampled: record it with models.planner.temperature above 0.")
     if bent := bending_fields(call.sampling):
         raise TraceError(f"{name} was sampled with {' and '.join(bent)}: record it without.")
@@ -52,7 +52,7 @@ def _row(trajectory: Trajectory, position: int, call: TracedCall) -> TurnRow:
         prompt_ids=call.prompt_ids,
         completion_ids=call.completion_ids,
         logprobs=call.logprobs,
-        temperature=temperature,
+        temperature=float(temperature),
         trajectory=trajectory.id,
         group=trajectory.group,
     )

@@ -52,7 +52,7 @@ def sampling_faults(config: ModelConfig) -> list[str]:
 def bending_fields(sampling: Mapping[str, Any]) -> list[str]:
     """Return the fields, of what was asked of the server in a recorded call, that bend or cut what it sampled."""
     extra = sampling.get("extra") or {}
-    bent = ["top_p"] if (sampling.get("top_p") or 1) < 1 else []
+    bent = [] if sampling.get("top_p") in {None, 1} else ["top_p"]
     return bent + [name for name, value in extra.items() if _extra_fault(name, value)]
 
 

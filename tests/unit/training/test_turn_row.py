@@ -34,6 +34,8 @@ def test_a_direct_answer_has_no_rows() -> None:
         ({"sampling": SAMPLED | {"constrained": True}}, "under a schema"),
         ({"sampling": SAMPLED | {"temperature": 0.0}}, "not sampled"),
         ({"sampling": {}}, "not sampled"),
+        ({"sampling": SAMPLED | {"temperature": "0.7"}}, "not sampled"),
+        ({"sampling": SAMPLED | {"top_p": 0}}, "sampled with top_p:"),
         ({"sampling": SAMPLED | {"top_p": 0.9}}, "sampled with top_p:"),
         ({"sampling": SAMPLED | {"extra": {"top_k": 20, "min_p": 0.1}}}, "sampled with top_k and min_p:"),
         ({"sampling": SAMPLED | {"extra": {"stop": ["."], "guided_json": {}}}}, "sampled with stop and guided_json:"),
