@@ -22,6 +22,7 @@ from graph.policies.settings import PoliciesSettings
 from graph.secret_names import address_holds_secret, secret_within
 from graph.serve_settings import ServeSettings
 from graph.tools.settings import ToolsSettings
+from graph.traces.patterns import without_keys
 from graph.traces.price import Price
 from graph.traces.settings import TracesSettings
 from graph.variables import PREFIX, check_variables
@@ -147,7 +148,12 @@ class FlowConfig(BaseSettings):
     """Everything that agentflow.toml may say."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        hide_input_in_errors=True,  # a traceback shows no more than our own sentence
     )
 
     models: ModelsConfig = ModelsConfig()
@@ -273,7 +279,9 @@ def _sentence(error: ValidationError, sources: Mapping[str, str]) -> str:
     if first["type"] == _HIDDEN:
         return f"The setting {key}{where} does not fit: {first['msg']}."
     if first["type"] != "extra_forbidden":
-        return f"The setting {key}{where} does not fit: {first['msg'].lower()}, not {first['input']!r}."
+        return (
+            f"The setting {key}{where} does not fit: {first['msg'].lower()}, not {without_keys(repr(first['input']))}."
+        )
     model: Any = FlowConfig
     for part in first["loc"][:-1]:
         # a table of tables under names of the user's has no fields of its own

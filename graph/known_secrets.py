@@ -63,9 +63,16 @@ class KnownSecrets:
         """Collect what `config` names and holds: variables of keys, keys of MCP servers, passwords in addresses."""
         names = {*_variables(config)}
         values = {os.environ.get(name, "").strip() for name in names}
-        values |= {*_in_address(config.storage.url), *_in_address(config.traces.otlp_endpoint or "")}
+        tools = config.tools
+        addresses = (
+            config.storage.url,
+            config.traces.otlp_endpoint,
+            tools.web_search.base_url,
+            tools.wikipedia.api_url,
+        )
+        values |= {value for address in addresses for value in _in_address(address or "")}
         values |= {value for name in _HEADERS for value in _in_headers(os.environ.get(name, ""))}
-        for server in config.tools.mcp.values():
+        for server in tools.mcp.values():
             values |= set(_in_table(server))
         return cls(values)
 

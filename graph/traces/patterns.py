@@ -126,3 +126,11 @@ KEYS: Final = (
     ),
 )
 """Replaced in every export."""
+
+
+def without_keys(text: str) -> str:
+    """Return `text` without what is a key by its shape: for messages that repeat what somebody wrote."""
+    for pattern in KEYS:
+        for start, end in reversed(list(pattern.find(text))):
+            text = f"{text[:start]}[{pattern.name}]{text[end:]}"
+    return text

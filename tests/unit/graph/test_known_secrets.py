@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+import traceback
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -15,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.tools import StructuredTool
 
-from graph.config import FlowConfig
+from graph.config import FlowConfig, load_config
 from graph.deadline import Deadline
+from graph.errors import ConfigError
 from graph.known_secrets import NO_SECRETS, KnownSecrets
 from graph.models.factory import open_models
 from graph.records import Observation
@@ -68,6 +70,12 @@ def test_variables_of_providers_that_nobody_uses_are_left_alone(monkeypatch):
 )
 def test_passwords_of_the_database(url):
     assert known(storage={"url": url}).hide(f"FATAL: {SECRET}") == "FATAL: [key]"
+
+
+def test_a_setting_that_does_not_fit_is_told_without_the_password_in_it():
+    with pytest.raises(ConfigError, match=r"not 'postgresql://user:\[password\]@host/db'\.$") as raised:
+        load_config(overrides=[f"storage=postgresql://user:{SECRET}@host/db"])
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
 
 
 def test_a_password_is_known_as_it_is_and_as_it_is_written():
