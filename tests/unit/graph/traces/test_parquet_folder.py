@@ -68,8 +68,12 @@ def test_a_large_export_has_several_shards_in_order(tmp_path, some):
     assert len(names) > 2
     assert names == [f"train-{number:05}-of-{len(names):05}.parquet" for number in range(len(names))]
     assert [found.id for found in read(folder)] == [found.id for found in some]
-    groups = [pq.ParquetFile(shard).metadata for shard in shards(folder)]
-    assert max(group.row_group(0).total_byte_size for group in groups) < 500_000
+
+
+def test_a_shard_has_a_group_for_every_few_rows(tmp_path, some):
+    (shard,) = shards(write(tmp_path / "traces", some, group_bytes=100_000))
+    metadata = pq.read_metadata(shard)
+    assert [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)] == [8, 8, 4]
 
 
 def test_no_shard_is_empty(tmp_path, some):
