@@ -14,9 +14,8 @@ from agentflow.options import ConfigFile, Overrides, settings
 from agentflow.traces.options import Chosen, trajectories, with_filters
 
 if TYPE_CHECKING:
-    from graph.traces.redaction import Redactor
-
     from graph.trace import Trajectory
+    from graph.traces.redaction import Redactor
     from graph.traces.writing import Write
 
 
@@ -48,7 +47,6 @@ def export(
 ) -> None:
     """Write trajectories to a file, oldest first; runs that have not ended are left out."""
     from graph.traces.redaction import Redactor
-
     from graph.traces.writing import STANDARD_OUTPUT, check_place, format_of, open_writer
 
     config = settings(context, config_file, overrides).config

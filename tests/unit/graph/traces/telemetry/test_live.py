@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from graph.errors import ConfigError
+from graph.events import Event
 from graph.traces.telemetry.address import traces_address
 from graph.traces.telemetry.live import LiveSender
 from graph.traces.telemetry.sending import Sender
@@ -116,9 +117,14 @@ async def test_a_run_that_is_stopped_is_sent_too(counting):
     slow = scripts(verifier=[{"text": "", "delay": 60}])
     with OtlpCollector() as collector, ScriptedServer(slow) as server:
         async with open_flow(server, traces={"otlp_endpoint": collector.url}) as runner:
-            asked = asyncio.create_task(runner.ask("What?"))
-            while not server.count("verifier"):
-                await asyncio.sleep(0.02)
+            verifying = asyncio.Event()
+
+            def look(event: Event) -> None:
+                if event.data.get("module") == "verifier":
+                    verifying.set()
+
+            asked = asyncio.create_task(runner.ask("What?", on_event=look))
+            await verifying.wait()
             asked.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asked
