@@ -97,7 +97,8 @@ def open_writer(out: Path, kind: Format, *, append: bool = False, overwrite: boo
 
 
 def _write_line(found: Trajectory) -> bool:
-    sys.stdout.write(found.model_dump_json() + "\n")
+    # UTF-8, whatever the terminal's encoding is: a character that it lacks would be lost.
+    sys.stdout.buffer.write(found.model_dump_json().encode() + b"\n")
     return True
 
 

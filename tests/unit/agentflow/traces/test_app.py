@@ -1,6 +1,7 @@
 """`agentflow traces list` and `export`, and `agentflow feedback`, on runs of the real flow."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -216,3 +217,15 @@ def test_what_came_from_a_file_is_shown_but_not_resumed_over(tmp_path):
             assert done.returncode == 2
             assert "came from a file" in done.stderr or "has no turns to fork from" in done.stderr
         assert exported(place) == before
+
+
+def test_standard_output_is_utf_8_whatever_the_terminal_is(place):
+    ask(place, "What is 40 + 2 in 日本語?")
+    done = subprocess.run(
+        place.command("traces", "export", "-"),
+        capture_output=True,
+        cwd=place.directory,
+        env=place.environment(PYTHONIOENCODING="latin-1"),
+        check=True,
+    )
+    assert json.loads(done.stdout)["question"] == "What is 40 + 2 in 日本語?"
