@@ -18,12 +18,27 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
     "min_tokens": (0,),
+    "stop": ([],),
+    "stop_token_ids": ([],),
+    "include_stop_str_in_output": (False,),
+    "ignore_eos": (False,),
+    "bad_words": ([],),
+    "logit_bias": ({},),
 }
-"""Fields of a request that bend the distribution, and with which values they do not."""
+"""Fields of a request that bend or cut what is sampled, and with which values they do not."""
 _CONSTRAINTS = ("response_format", "structured_outputs", "logit_bias", "bad_words", "allowed_token_ids", "tool_choice")
 _CUTS = ("stop", "stop_token_ids", "include_stop_str_in_output", "ignore_eos", "truncate_prompt_tokens")
 _OWN_SETTINGS = ("temperature", "top_p", "max_tokens", "seed")
 """Settings of a role: the same field in `extra` would win, and calls would record another value than was sent."""
+_HARMLESS = (
+    *("add_generation_prompt", "add_special_tokens", "chat_template", "chat_template_kwargs", "documents"),
+    *("logprobs", "prompt_logprobs", "return_token_ids", "return_tokens_as_token_ids", "top_logprobs"),
+    *("skip_special_tokens", "spaces_between_special_tokens", "stream", "stream_options", "include_reasoning"),
+    *("cache_prompt", "cache_salt", "id_slot", "metadata", "priority", "request_id", "return_progress"),
+    *("reasoning_effort", "service_tier", "store", "timings_per_token", "user"),
+)
+"""Fields that say what the prompt is, what comes back and how it is served. Every other may bend what is sampled:
+servers know some fifty that do."""
 
 
 def sampling_faults(config: ModelConfig) -> list[str]:
@@ -50,24 +65,30 @@ def sampling_faults(config: ModelConfig) -> list[str]:
 
 
 def bending_fields(sampling: Mapping[str, Any]) -> list[str]:
-    """Return the fields, of what was asked of the server in a recorded call, that bend or cut what it sampled."""
+    """Return the fields, of what was asked of the server in a recorded call, that bend or cut what it sampled.
+
+    Other programs may write such a field beside `extra` instead of in it.
+    """
+    own = {*_OWN_SETTINGS, "constrained", "extra"}
+    beside = [(name, value) for name, value in sampling.items() if name not in own]
+    bent = [] if sampling.get("top_p") in (None, 1) else ["top_p"]
     extra = sampling.get("extra") or {}
-    bent = [] if sampling.get("top_p") in {None, 1} else ["top_p"]
-    return bent + [name for name, value in extra.items() if _extra_fault(name, value)]
+    found = [*beside, *(extra.items() if isinstance(extra, Mapping) else [("extra", extra)])]
+    return bent + [name for name, value in found if _extra_fault(name, value)]
 
 
 def _extra_fault(name: str, value: object) -> str | None:
-    if value is None or (name in _NEUTRAL and value in _NEUTRAL[name]):
+    if value is None or value in _NEUTRAL.get(name, ()) or name in _HARMLESS:
         return None
-    if name in _NEUTRAL:
-        return f"is {value}: it bends the distribution that is sampled; leave it out."
     if name in _CONSTRAINTS or name.startswith("guided_"):
         return "constrains what is sampled; leave it out."
     if name in _CUTS:
         return "changes where a call begins or ends; leave it out."
     if name in _OWN_SETTINGS:
         return f"hides the setting models.planner.{name}; use that."
-    return None
+    if name in _NEUTRAL:
+        return f"is {value}: it bends the distribution that is sampled; leave it out."
+    return "is not known to leave alone what is sampled; leave it out."
 
 
 def server_faults(facts: VLLMFacts) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from evals.overlap import BenchmarkQuestions
+from graph.models.sampling_check import bending_fields
 from graph.trace import Trajectory
 from graph.traces.reading import Damage
 from training.gate.facts import Facts, facts_of
@@ -22,6 +23,7 @@ from training.gate.report import EXAMPLES, Findings, GateReport, GroupCounts, To
 from training.gate.settings import GateSettings
 from training.gate.sorting import Sorting
 from training.gate.tokenizer import TokenizerCheck
+from training.turn_row import PLANNER
 
 T = TypeVar("T", bound=Hashable)
 
@@ -51,8 +53,8 @@ class Gate:
         self._facts: dict[str, Facts] = {}
         self._findings = Findings()
         self._overlaps: dict[str, Counter[str]] = defaultdict(Counter)
-        self._overlapping: dict[str, str] = {}
-        """The first few, by id: with what."""
+        self._shown: dict[Kind, dict[str, str]] = defaultdict(dict)
+        """By kind, then id: the first few examples, where the id alone does not say what was found."""
         self._shared: dict[Hashable, Hashable] = {}
 
     def damaged(self, damage: Damage) -> None:
@@ -67,12 +69,18 @@ class Gate:
         overlap = self._benchmarks.find(trajectory.question)
         if overlap:
             self._overlaps[overlap.benchmark][overlap.how] += 1
-            if len(self._overlapping) < EXAMPLES:
-                shown = f"{overlap.how} in {overlap.benchmark}: {overlap.question[:_QUESTION_CHARS]}"
-                self._overlapping[trajectory.id] = f"{trajectory.id} ({shown})"
+            self._show(
+                Kind.BENCHMARK,
+                trajectory,
+                f"{overlap.how} in {overlap.benchmark}: {overlap.question[:_QUESTION_CHARS]}",
+            )
         facts = facts_of(
             trajectory, settings=self._settings, on_benchmark=overlap is not None, tokenizer=self._tokenizer
         )
+        if Kind.BENT in facts.kinds:
+            asked = [call.sampling or {} for call in trajectory.calls_of(PLANNER)]
+            names = {name for one in asked for name in bending_fields(one)}
+            self._show(Kind.BENT, trajectory, ", ".join(sorted(names)))
         self._facts[facts.id] = replace(
             facts,
             group=self._share(facts.group),
@@ -82,6 +90,10 @@ class Gate:
             policies=self._share(facts.policies),
             settings=self._share(facts.settings),
         )
+
+    def _show(self, kind: Kind, trajectory: Trajectory, what: str) -> None:
+        if len(self._shown[kind]) < EXAMPLES:
+            self._shown[kind][trajectory.id] = f"{trajectory.id} ({what})"
 
     def _share(self, value: T) -> T:
         """Return the equal value that was there before: many trajectories have the same."""
@@ -96,8 +108,7 @@ class Gate:
         for name, kinds in judgement.kinds.items():
             problems = kinds & PROBLEMS
             for kind in kinds:
-                shown = self._overlapping.get(name, name) if kind is Kind.BENCHMARK else name
-                self._findings.add(kind, shown, alone=problems == {kind})
+                self._findings.add(kind, self._shown[kind].get(name, name), alone=problems == {kind})
         return Sorting(self._report(judgement), self._facts, judgement.uses)
 
     def _report(self, judgement: Judgement) -> GateReport:

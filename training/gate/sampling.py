@@ -15,7 +15,7 @@ from training.gate.kind import Kind
 def sampling_problems(sampling: Mapping[str, Any] | None) -> Iterator[Kind]:
     """Yield what is wrong with how a call was sampled."""
     asked = sampling or {}
-    temperature, top_p, extra = number(asked.get("temperature")), asked.get("top_p", 1), asked.get("extra")
+    temperature, extra = number(asked.get("temperature")), asked.get("extra")
     if temperature is None or temperature < 0 or not (extra is None or isinstance(extra, Mapping)):
         yield Kind.NO_SAMPLING
         return
@@ -25,8 +25,7 @@ def sampling_problems(sampling: Mapping[str, Any] | None) -> Iterator[Kind]:
         yield Kind.CONSTRAINED
     if asked.get("seed") is not None:
         yield Kind.FIXED_SEED
-    cut = 1.0 if top_p is None else number(top_p)
-    if cut != 1 or bending_fields({**asked, "top_p": cut}):
+    if bending_fields(asked):
         yield Kind.BENT
 
 

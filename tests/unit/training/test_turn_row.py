@@ -38,6 +38,8 @@ def test_a_direct_answer_has_no_rows() -> None:
         ({"sampling": SAMPLED | {"top_p": 0}}, "sampled with top_p:"),
         ({"sampling": SAMPLED | {"top_p": 0.9}}, "sampled with top_p:"),
         ({"sampling": SAMPLED | {"extra": {"top_k": 20, "min_p": 0.1}}}, "sampled with top_k and min_p:"),
+        ({"sampling": SAMPLED | {"top_p": [1], "extra": ["top_k"]}}, "with top_p and extra:"),
+        ({"sampling": SAMPLED | {"top_k": 20, "extra": {"xtc_probability": 0.5}}}, "with top_k and xtc_probability:"),
         ({"sampling": SAMPLED | {"extra": {"stop": ["."], "guided_json": {}}}}, "sampled with stop and guided_json:"),
     ],
     ids=str,

@@ -29,6 +29,8 @@ def planner(**changes) -> ModelConfig:
         {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0, "frequency_penalty": 0},
         {"top_k": -1, "stop": None},
         {"chat_template_kwargs": {"enable_thinking": False}},
+        {"stop": [], "stop_token_ids": [], "ignore_eos": False, "bad_words": [], "logit_bias": {}},
+        {"id_slot": 2, "return_progress": True, "cache_prompt": True},
     ],
 )
 def test_the_models_own_distribution_is_no_fault(extra):
@@ -56,6 +58,10 @@ def test_the_models_own_distribution_is_no_fault(extra):
         ({"extra": {"response_format": {"type": "json_object"}}}, "models.planner.extra.response_format constrains"),
         ({"extra": {"stop": ["x"]}}, "models.planner.extra.stop changes"),
         ({"extra": {"ignore_eos": True}}, "models.planner.extra.ignore_eos changes"),
+        ({"extra": {"typical_p": 0.5}}, "models.planner.extra.typical_p is not known to leave alone what is sampled"),
+        ({"extra": {"repeat_penalty": 1.1}}, "models.planner.extra.repeat_penalty is not known"),
+        ({"extra": {"use_beam_search": True}}, "models.planner.extra.use_beam_search is not known"),
+        ({"extra": {"extra_body": {"top_k": 5}}}, "models.planner.extra.extra_body is not known"),
         ({"extra": {"top_p": 0.5}}, "models.planner.extra.top_p hides the setting models.planner.top_p; use that."),
     ],
 )

@@ -97,6 +97,8 @@ DEFECTS: list[tuple[Kind, Spoil, str]] = [
     (Kind.BENT, asked(extra={"top_k": 20}), ""),
     (Kind.BENT, asked(extra={"repetition_penalty": 1.05}), ""),
     (Kind.BENT, asked(extra={"stop": ["\n"]}), ""),
+    (Kind.BENT, asked(extra={"repeat_penalty": 1.1}), ""),
+    (Kind.BENT, asked(top_k=20), ""),
     (Kind.GREEDY, asked(temperature=0.0), ""),
     (Kind.FIXED_SEED, asked(seed=0), ""),
     (Kind.OTHER_TEMPERATURE, asked(temperature=0.5), ""),
@@ -118,8 +120,9 @@ def test_a_defect_is_found_named_and_takes_the_trajectory_out_of_exact(kind: Kin
     found = kinds(sorting.report)
     assert found.pop(kind) == 1
     problem = next(problem for problem in sorting.report.problems if problem.kind is kind)
-    name = f"g2 (contained in games: {BENCHMARK})" if kind is Kind.BENCHMARK else "g2"
-    assert (problem.examples, problem.level, problem.unit) == ((name,), "problem", "trajectory")
+    (name,) = problem.examples
+    assert name.startswith("g2") and (name == "g2") == (kind not in {Kind.BENCHMARK, Kind.BENT})  # noqa: PT018
+    assert (problem.level, problem.unit) == ("problem", "trajectory")
     assert problem.alone == (0 if kind is Kind.REDACTED else 1)
     names = [trajectory.id for trajectory in others]
     if left:
@@ -130,6 +133,13 @@ def test_a_defect_is_found_named_and_takes_the_trajectory_out_of_exact(kind: Kin
         follows = {Kind.MIXED_GROUP, Kind.DIFFERENT_QUESTIONS, *([Kind.NO_IDS] if kind is Kind.REDACTED else [])}
         assert not found.keys() & PROBLEMS - follows
         assert sorting.report.groups.mixed == 1
+
+
+def test_examples_say_which_benchmark_is_asked_and_which_fields_bend() -> None:
+    both = sampled(sound("a", question=BENCHMARK), top_k=20, extra={"min_p": 0.1, "id_slot": 1})
+    examples = {problem.kind: problem.examples for problem in sort([both]).report.problems}
+    assert examples[Kind.BENCHMARK] == (f"a (same in games: {BENCHMARK})",)
+    assert examples[Kind.BENT] == ("a (min_p, top_k)",)
 
 
 GROUPS: list[tuple[Kind, Sequence[Trajectory], str]] = [
