@@ -83,4 +83,4 @@ def _cells(row: TraceRow) -> list[str]:
     numbers = ["" if value is None else f"{value:g}" for value in (row.turns, row.reward)]
     said = [row.question, row.answer if row.answer is not None else row.error]
     texts = [one_line((text or "")[:_TEXT_CHARS]) for text in said]
-    return [short_id(row.id), when, *(one_line(name or "") for name in named), *numbers, *texts]
+    return [short_id(one_line(row.id)), when, *(one_line(name or "") for name in named), *numbers, *texts]

@@ -96,7 +96,8 @@ class Statistics:
             cost = self._prices.cost(call)
             self.calls.add(call, cost)
             self.roles.setdefault(call.role, CallTotals()).add(call, cost)
-        for turn in trajectory.turns[trajectory.parent_turns or 0 :]:
+        kept = trajectory.parent_turns if trajectory.parent is not None else None
+        for turn in trajectory.turns[kept or 0 :]:
             self.faults.update(fault.module for fault in turn.faults)
             for result in turn.observations:
                 self.tool_calls.add(result)

@@ -90,7 +90,7 @@ async def leak(text: str) -> tuple[str, dict[str, object]]:
     if text == "raise":
         raise RuntimeError(f"401 for {KEY}")
     if text == "long":  # what is kept of it ends within the key
-        return f"{KEY} {'.' * 146}{KEY}{'.' * 400}", {}
+        return f"{KEY} {'.' * 141}{KEY}{'.' * 400}", {}
     return f"your key is {KEY}; text={text}", {"headers": {KEY: [f"Bearer {KEY}"]}}
 
 
@@ -226,7 +226,7 @@ def test_planted_keys_are_nowhere(place: Place, server: ScriptedServer):
         run = json.loads(place.tell("runs", "list", "--json").splitlines()[0])["id"]
         for verdict in (
             {"json": {"error": {"message": BOTH}}},
-            {"text": f"{BOTH}, {BOTH}", "error": {"message": BOTH}, "break": 3},
+            {"text": BOTH, "raw": f"data: {json.dumps({'error': {'message': BOTH}})}\n\n".encode()},
         ):
             server.scripts["verifier"] = [verdict]
             place.tell("runs", "resume", run, "--debug", status=2)

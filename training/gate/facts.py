@@ -98,10 +98,12 @@ def _run_problems(trajectory: Trajectory) -> set[Kind]:
 
 
 def _can_be_asked(trajectory: Trajectory, settings: GateSettings) -> bool:
-    known = any(answer.strip() for answer in trajectory.reference or ())
+    def whole(text: str) -> bool:
+        return not any(f"[{name}]" in text for name in trajectory.redacted)
+
+    known = any(answer.strip() and whole(answer) for answer in trajectory.reference or ())
     asked = [trajectory.question, *(exchange.question for exchange in trajectory.history)]
-    blackened = any(f"[{name}]" in text for name in trajectory.redacted for text in asked)
-    return bool(trajectory.question.strip()) and not blackened and (known or settings.judge)
+    return bool(trajectory.question.strip()) and all(map(whole, asked)) and (known or settings.judge)
 
 
 def _succeeded(trajectory: Trajectory, calls: Sequence[TracedCall], settings: GateSettings) -> bool:

@@ -15,6 +15,7 @@ from evals.overlap import BenchmarkQuestions
 from graph.models.sampling_check import bending_fields
 from graph.trace import Trajectory
 from graph.traces.reading import Damage
+from graph.traces.steps import standalone_question
 from training.gate.facts import Facts, facts_of
 from training.gate.judging import Judgement, Use, judge
 from training.gate.kind import Kind
@@ -66,7 +67,8 @@ class Gate:
         if trajectory.id in self._facts:
             self._findings.add(Kind.REPEATED_ID, trajectory.id)
             return
-        overlap = self._benchmarks.find(trajectory.question)
+        asked = dict.fromkeys([trajectory.question, standalone_question(trajectory)])
+        overlap = next(filter(None, map(self._benchmarks.find, asked)), None)
         if overlap:
             self._overlaps[overlap.benchmark][overlap.how] += 1
             self._show(
@@ -78,8 +80,7 @@ class Gate:
             trajectory, settings=self._settings, on_benchmark=overlap is not None, tokenizer=self._tokenizer
         )
         if Kind.BENT in facts.kinds:
-            asked = [call.sampling or {} for call in trajectory.calls_of(PLANNER)]
-            names = {name for one in asked for name in bending_fields(one)}
+            names = {name for call in trajectory.calls_of(PLANNER) for name in bending_fields(call.sampling or {})}
             self._show(Kind.BENT, trajectory, ", ".join(sorted(names)))
         self._facts[facts.id] = replace(
             facts,

@@ -18,7 +18,7 @@ from langchain_core.tools import StructuredTool
 
 from graph.config import FlowConfig, load_config
 from graph.deadline import Deadline
-from graph.errors import ConfigError
+from graph.errors import ConfigError, ModelError
 from graph.known_secrets import NO_SECRETS, KnownSecrets
 from graph.models.factory import open_models
 from graph.records import Observation
@@ -27,7 +27,13 @@ from tests.fakes import ScriptedServer, command, plan
 from tests.flows import COUNTING, Events, open_flow, scripts
 
 SECRET = "hunter2-hunter2"
+_USAGE = {"prompt_tokens": SECRET, "completion_tokens": SECRET, "total_tokens": SECRET}
 MESSAGES = [{"role": "system", "content": "You plan things."}, {"role": "user", "content": "What is 40 + 2?"}]
+
+
+def _line(**fields: Any) -> bytes:
+    """A line of a server's stream."""
+    return f"data: {json.dumps(fields)}\n\n".encode()
 
 
 def known(**tables) -> KnownSecrets:
@@ -203,6 +209,24 @@ async def test_a_secret_in_what_a_model_writes_takes_its_ids_along(monkeypatch):
     assert clean.text == "It is 42."
     assert clean.completion_ids is not None
     assert clean.logprobs is not None
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ({"status": 401, "message": f"bad {SECRET}"}, r"answered 401: bad \[key\]"),
+        ({"text": "It", "raw": _line(error={"message": f"bad {SECRET}"})}, r"failed: bad \[key\]"),
+        ({"text": "It", "raw": _line(choices=[], usage=_USAGE)}, r"did not send a chat completion: .*\[key\]"),
+    ],
+)
+async def test_a_servers_error_is_told_without_the_key(monkeypatch, reply, told):
+    monkeypatch.setenv("TAVILY_API_KEY", SECRET)
+    with ScriptedServer({"planner": [reply]}) as server:
+        tables = {"models": {"default": {"model": "test-model", "max_retries": 0, "base_url": server.url}}}
+        async with open_models(FlowConfig.model_validate(tables)) as models:
+            with pytest.raises(ModelError, match=told) as raised:
+                await models.by_role["planner"].complete(MESSAGES, schema=None, deadline=Deadline(20), turn=0)
+    assert SECRET not in str(raised.value)
 
 
 async def test_a_question_is_asked_without_the_key_in_it(monkeypatch, tmp_path):

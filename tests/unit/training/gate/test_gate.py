@@ -410,6 +410,18 @@ def test_what_redaction_did_not_touch_is_used() -> None:
     follow_up = {"question": "And then?", "history": ({"question": "Who is [email]?", "answer": "Nobody"},)}
     assert sort([asked, update(id="b", **follow_up)(asked)]).report.unusable == 2
     assert sort([update(redacted=("phone",))(asked)]).report.questions_only == 1
+    answered = sound("a", group=None, reference=("[email]",), redacted=("email",), reward=0.0)
+    assert sort([answered]).report.unusable == 1, "nobody's answer is [email]"
+    assert sort([update(reference=("[email]", "42"))(answered)]).report.questions_only == 1
+    assert sort([answered], judge=True).report.questions_only == 1
+
+
+def test_a_follow_up_that_was_rewritten_to_a_benchmarks_question_is_one() -> None:
+    history = ({"question": "Tell me of old bridges.", "answer": "There are many."},)
+    analysis = {"summary": "s", "question": BENCHMARK}
+    follow_up = sound("a", question="And which city hosted the games then?", history=history, analysis=analysis)
+    assert kinds(sort([follow_up]).report)[Kind.BENCHMARK] == 1
+    assert sort([follow_up]).report.unusable == 1
 
 
 def test_every_kind_has_a_meaning_and_a_test() -> None:
