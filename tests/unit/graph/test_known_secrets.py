@@ -27,6 +27,7 @@ from tests.fakes import ScriptedServer, command, plan
 from tests.flows import COUNTING, Events, open_flow, scripts
 
 SECRET = "hunter2-hunter2"
+_TIMINGS = {"prompt_n": SECRET, "cache_n": SECRET, "predicted_n": 1}
 MESSAGES = [{"role": "system", "content": "You plan things."}, {"role": "user", "content": "What is 40 + 2?"}]
 
 
@@ -215,6 +216,7 @@ async def test_a_secret_in_what_a_model_writes_takes_its_ids_along(monkeypatch):
     [
         ({"status": 401, "message": f"bad {SECRET}"}, r"answered 401: bad \[key\]"),
         ({"text": "It", "raw": _line(error={"message": f"bad {SECRET}"})}, r"failed: bad \[key\]"),
+        ({"text": "It", "raw": _line(choices=[], timings=_TIMINGS)}, r"(?s)did not send .*'\[key\]\[key\]'"),
     ],
 )
 async def test_a_servers_error_is_told_without_the_key(monkeypatch, reply, told):
