@@ -46,7 +46,7 @@ def new_row(found: Trajectory) -> dict[str, Any]:
 
 
 def insert_new(connection: AsyncConnection, row: dict[str, Any]) -> Any:
-    """Return the statement that inserts a row unless one of its id is there, whoever put it there, and when."""
+    """Return the statement that inserts a row unless one of its id is there, and then returns the id."""
     if connection.dialect.name == "sqlite":
-        return sqlite.insert(RUNS).values(row).on_conflict_do_nothing()
-    return postgresql.insert(RUNS).values(row).on_conflict_do_nothing()
+        return sqlite.insert(RUNS).values(row).on_conflict_do_nothing().returning(RUNS.c.id)
+    return postgresql.insert(RUNS).values(row).on_conflict_do_nothing().returning(RUNS.c.id)

@@ -87,7 +87,7 @@ class TraceStore:
         added: list[Trajectory] = []
         async with self._tables.writing() as connection:
             for found, row in zip(trajectories, rows, strict=True):
-                if (await connection.execute(insert_new(connection, row))).rowcount:
+                if await connection.scalar(insert_new(connection, row)) is not None:
                     added.append(found)
             facets = [facet for found in added for facet in facet_rows(found.id, _facets(found))]
             remarks = [_said(found.id, remark) for found in added for remark in found.feedback]
