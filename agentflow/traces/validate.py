@@ -72,6 +72,11 @@ def validate(
     gate = Gate(strictness, benchmarks=benchmarks, tokenizer=TokenizerCheck(model) if model is not None else None)
     asyncio.run(_each(config, chosen, "Read", gate.add, gate.damaged))
     sorting = gate.judge()
+    if chosen.selection.cuts_groups:
+        sorting = sorting.with_note(
+            "Whole groups: filters other than --group, --dataset, --source and --text can take members out of a group, "
+            "and its baseline is biased then."
+        )
     written = None
     if out is not None and sorting.report.trainable:
         with SortedFiles(sorting, out) as files:

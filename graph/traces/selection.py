@@ -1,6 +1,6 @@
 """Which trajectories are meant: the filters that lists, exports and reports share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graph.records import StopReason
 from graph.trace import Source, Trajectory
@@ -30,6 +30,12 @@ class Selection:
     """A tool that was called."""
     text: str | None = None
     """Part of the question, in any case."""
+
+    @property
+    def cuts_groups(self) -> bool:
+        """Whether a filter may hold for some rollouts of a question and not for others."""
+        shared = replace(self, conversation=None, group=None, dataset=None, source=None, text=None)
+        return shared != Selection()
 
     def matches(self, found: Trajectory) -> bool:
         """Whether every filter holds for a trajectory."""

@@ -26,7 +26,7 @@ class Meaning:
 _AGAIN = "Roll out again with a planner on `agentflow serve`, which returns what training needs."
 
 MEANINGS: Final = {
-    Kind.UNREADABLE: Meaning("record", "are no trajectories", "Export them again: the examples say where they stand and what is wrong there."),
+    Kind.UNREADABLE: Meaning("record", "are no trajectories", "Export them again: the examples say what is wrong."),
     Kind.TORN: Meaning("record", "end in the middle", "Export the file again: a crash cut its last line off."),
     Kind.OTHER_VERSION: Meaning(
         "record", "are of another schema version", "Read them with the release that wrote them."

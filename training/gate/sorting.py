@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -29,6 +29,11 @@ class Sorting:
     facts: Mapping[str, Facts]
     uses: Mapping[str, frozenset[Use]]
     """By id; empty for what is unusable."""
+
+    def with_note(self, sentence: str) -> Self:
+        """Return the same, with one more thing that was not checked."""
+        told = (*self.report.not_checked, sentence)
+        return replace(self, report=self.report.model_copy(update={"not_checked": told}))
 
 
 class SortedFiles:

@@ -101,6 +101,14 @@ def test_no_key_reaches_the_files_and_the_report_is_of_what_they_hold(place: Wor
         assert key not in file.read_text("utf-8")
 
 
+def test_filters_that_can_cut_a_group_are_told(place: Workplace) -> None:
+    write(place, *sound_group(rewards=[1.0, 0.5, 0.0]))
+    cut = report(place, "-f", "t.jsonl", "--min-reward", "0.5")
+    assert (cut["exact"], sum("Whole groups" in sentence for sentence in cut["not_checked"])) == (2, 1)
+    for filters in ((), ("--group", "g"), ("--text", "asked")):
+        assert "Whole groups" not in str(report(place, "-f", "t.jsonl", *filters)["not_checked"])
+
+
 def test_nothing_to_train_on_is_status_1_and_writes_nothing(place: Workplace) -> None:
     write(place, sound("u", group=None, reward=None, reference=None), more='{"id": "half')
     printed = report(place, "-f", "t.jsonl", "--out", "sorted", status=1)

@@ -229,3 +229,9 @@ def test_memory_does_not_grow_with_the_trajectories():
         assert add(1_000) - full < 20_000
     finally:
         tracemalloc.stop()
+
+
+def test_kept_turns_without_a_parent_are_counted_here_in_calls_and_in_tools() -> None:
+    turn = Turn(observations=(result(),))
+    one = trajectory(parent_turns=1, turns=(turn,), calls=())
+    assert numbers_of(one)["tool_calls"]["calls"] == 1
